@@ -1,4 +1,4 @@
--- sha256 448071b9ad863ed4b7b507e6f49aaddff13d94521eb433a733b9f8a95795e022
+-- sha256 067fcf86aad5beae908da1e86dec27680ed2b47055b3a0a3b66127c6667cb8ce
 -- Every table of docs/product.md#resources, and those that the service needs for itself.
 --
 -- The tables.py of each domain declares the same columns and says what each one means. Every statement may run twice.
@@ -212,9 +212,24 @@ CREATE TABLE IF NOT EXISTS pricing_tiers_history (
   changed_at TIMESTAMPTZ NOT NULL,
   before JSONB,
   after JSONB,
+  schedule JSONB,
   CONSTRAINT pricing_tiers_history_known_kind CHECK (
-    change_kind IN ('created', 'updated', 'deleted', 'reactivated', 'reordered')
+    change_kind IN ('created', 'updated', 'deleted', 'reactivated', 'reordered', 'scheduled', 'unscheduled', 'started')
+  ),
+  CONSTRAINT pricing_tiers_history_says_the_schedule CHECK (
+    (schedule IS NOT NULL) = (change_kind IN ('scheduled', 'unscheduled', 'started'))
   )
+);
+
+-- Prices at a time (docs/product.md#prices-at-a-time): what operators asked for, until the jobs process sets the price.
+CREATE TABLE IF NOT EXISTS pricing_schedules (
+  id UUID PRIMARY KEY NOT NULL,
+  pricing_tier_id UUID NOT NULL REFERENCES pricing_tiers (id) ON DELETE RESTRICT,
+  price_idr INTEGER NOT NULL,
+  starts_at TIMESTAMPTZ NOT NULL,
+  asked_by UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  asked_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT pricing_schedules_sane CHECK (price_idr >= 0)
 );
 
 CREATE TABLE IF NOT EXISTS pricing_promotions (
@@ -314,7 +329,8 @@ CREATE TABLE IF NOT EXISTS webhook_logs (
 ) PARTITION BY RANGE (id);
 
 -- Sessions. Each message updates only unindexed columns of its session; free space in the pages keeps those updates
--- heap-only (docs/architecture.md#flow-message).
+-- heap-only (docs/architecture.md#flow-message). The last two columns say which devices have messages without showing
+-- them: pushes leave these out.
 CREATE TABLE IF NOT EXISTS chat_sessions (
   id UUID PRIMARY KEY NOT NULL,
   customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
@@ -359,6 +375,8 @@ CREATE TABLE IF NOT EXISTS chat_sessions (
   blanked_at TIMESTAMPTZ,
   blanked_seq INTEGER,
   traceparent VARCHAR(55),
+  customer_unshown JSONB,
+  mitra_unshown JSONB,
   CONSTRAINT chat_sessions_known_mode CHECK (mode IN ('chat', 'call')),
   CONSTRAINT chat_sessions_known_status CHECK (
     status IN ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')
@@ -563,7 +581,8 @@ CREATE TABLE IF NOT EXISTS chat_digests (
 );
 
 -- The receipt of a completed session (docs/fairness.md#receipt). The row is made by the transaction that completes the
--- session; the receipt is signed soon afterwards, and never changes.
+-- session; the receipt is signed soon afterwards, and never changes. The last columns are those of `who_wrote`, stored
+-- with the signature, so that lists do not read the messages.
 CREATE TABLE IF NOT EXISTS session_receipts (
   id UUID PRIMARY KEY NOT NULL,
   session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
@@ -573,6 +592,10 @@ CREATE TABLE IF NOT EXISTS session_receipts (
   key_id VARCHAR(64),
   signature VARCHAR(86),
   signed_at TIMESTAMPTZ,
+  messages_by_customer INTEGER,
+  messages_by_mitra INTEGER,
+  first_reply_seconds INTEGER,
+  longest_silence_seconds INTEGER,
   CONSTRAINT session_receipts_session_id_key UNIQUE (session_id),
   CONSTRAINT session_receipts_signed_is_whole CHECK (
     (signed_at IS NULL) = (body IS NULL)
@@ -632,7 +655,8 @@ CREATE TABLE IF NOT EXISTS pairing_failures (
   )
 );
 
--- The refunds of pairing failures through the gateway (docs/fairness.md#refunds).
+-- The refunds of pairing failures through the gateway (docs/fairness.md#refunds). A refund keeps the names by which the
+-- gateway has its failed attempts. One by hand says so itself, because an erasure empties the name of the transfer.
 CREATE TABLE IF NOT EXISTS refunds (
   id UUID PRIMARY KEY NOT NULL,
   failure_id UUID UNIQUE REFERENCES pairing_failures (id) ON DELETE RESTRICT,
@@ -651,20 +675,26 @@ CREATE TABLE IF NOT EXISTS refunds (
   payment_request_id UUID NOT NULL,
   reference UUID,
   hand_reference VARCHAR(255),
+  earlier_references UUID[],
+  by_hand BOOLEAN NOT NULL DEFAULT false,
   CONSTRAINT refunds_known_status CHECK (status IN ('requested', 'pending', 'succeeded', 'failed')),
   CONSTRAINT refunds_sane CHECK (amount > 0 AND attempt > 0 AND asks >= 0),
   CONSTRAINT refunds_settled_has_a_time CHECK ((status IN ('requested', 'pending')) = (settled_at IS NULL)),
   CONSTRAINT refunds_open_is_asked_after CHECK ((status IN ('requested', 'pending')) = (ask_at IS NOT NULL)),
   CONSTRAINT refunds_failed_has_a_code CHECK ((status = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT refunds_made_has_an_id CHECK (
-    status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR hand_reference IS NOT NULL
+    status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR by_hand
   ),
   CONSTRAINT refunds_by_hand_is_earned_and_done CHECK (
-    hand_reference IS NULL OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL
-  )
+    NOT by_hand OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL
+  ),
+  CONSTRAINT refunds_transfer_is_by_hand CHECK (hand_reference IS NULL OR by_hand),
+  CONSTRAINT refunds_names_are_kept CHECK (reference IS NULL OR earlier_references IS NOT NULL),
+  CONSTRAINT refunds_one_name_an_attempt CHECK (cardinality(earlier_references) <= attempt)
 );
 
--- Events and pushes that are not delivered yet, and the answers of repeated requests.
+-- Events and pushes that are not delivered yet, and the answers of repeated requests. Pushes leave out the devices that
+-- have an event without showing it (docs/protocol.md#events).
 CREATE TABLE IF NOT EXISTS deliveries (
   id UUID PRIMARY KEY NOT NULL,
   recipient_id UUID NOT NULL,
@@ -673,7 +703,8 @@ CREATE TABLE IF NOT EXISTS deliveries (
   session_id UUID,
   payload TEXT NOT NULL,
   created_at TIMESTAMPTZ NOT NULL,
-  pushed_real_at TIMESTAMPTZ
+  pushed_real_at TIMESTAMPTZ,
+  unshown_on UUID[]
 );
 
 CREATE TABLE IF NOT EXISTS pushes (
@@ -718,7 +749,8 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
   CONSTRAINT idempotency_keys_one_answer UNIQUE (user_id, key)
 );
 
--- Leases of the processes, and outages (docs/architecture.md#processes). Each lease is renewed every second.
+-- Leases of the processes, and outages (docs/architecture.md#processes). Each lease is renewed every second. The
+-- `pid` is for the doctor (docs/doctor.md#database).
 CREATE TABLE IF NOT EXISTS service_processes (
   place VARCHAR(255) PRIMARY KEY NOT NULL,
   kind VARCHAR(16) NOT NULL,
@@ -726,6 +758,7 @@ CREATE TABLE IF NOT EXISTS service_processes (
   alive_at TIMESTAMPTZ NOT NULL,
   lost_at TIMESTAMPTZ NOT NULL,
   given_up_at TIMESTAMPTZ NOT NULL,
+  pid INTEGER,
   CONSTRAINT service_processes_known_kind CHECK (kind IN ('api', 'realtime', 'jobs'))
 ) WITH (fillfactor = 50);
 
@@ -758,6 +791,37 @@ CREATE TABLE IF NOT EXISTS ledger_audit_results (
   since_at TIMESTAMPTZ,
   CONSTRAINT ledger_audit_results_known_depth CHECK (depth IN ('cheap', 'full')),
   CONSTRAINT ledger_audit_results_since_while_broken CHECK ((violations > 0) = (since_at IS NOT NULL))
+);
+
+-- Violations that operators have accepted (docs/operating.md#audits).
+CREATE TABLE IF NOT EXISTS accepted_violations (
+  id UUID PRIMARY KEY NOT NULL,
+  rule VARCHAR(200) NOT NULL,
+  object_id VARCHAR(200) NOT NULL,
+  detail VARCHAR(2000) NOT NULL,
+  reason VARCHAR(1000) NOT NULL,
+  operator_id UUID NOT NULL,
+  accepted_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT accepted_violations_once UNIQUE (rule, object_id, detail)
+);
+
+-- Simulations: what other settings would do (docs/simulation.md).
+CREATE TABLE IF NOT EXISTS simulations (
+  id UUID PRIMARY KEY NOT NULL,
+  asked_by UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  asked_at TIMESTAMPTZ NOT NULL,
+  since_days INTEGER NOT NULL,
+  settings JSONB NOT NULL,
+  extra_shifts TEXT[] NOT NULL,
+  runner UUID,
+  claimed_until_real_at TIMESTAMPTZ,
+  percent INTEGER NOT NULL DEFAULT 0,
+  ended_at TIMESTAMPTZ,
+  failure VARCHAR(24),
+  details JSONB,
+  result JSONB,
+  CONSTRAINT simulations_known_failure CHECK (failure IN ('not_enough_history', 'too_slow', 'died')),
+  CONSTRAINT simulations_ends_with_one CHECK ((ended_at IS NOT NULL)::INT = num_nonnulls(failure, result))
 );
 
 -- Erased users, and what is kept of them (docs/privacy.md#erasure).

@@ -1,5 +1,5 @@
--- sha256 7a0731ae861379518740e06c844eac082eb3baac1c53e571d30f1d37caffdef5
--- The functions that store messages, set their markers and compute the digest of a chat.
+-- sha256 a30861afab4f50d04f1f68d5a94fe08ec25891d7d19b51c06e57cb2b24fe113f
+-- The functions that store messages, set their markers, compute the digest of a chat and say who wrote.
 
 -- Store one batch of chat messages and read markers in one statement (docs/decisions/0003-chat-commit.md).
 --
@@ -307,7 +307,7 @@ AS $$
 $$;
 
 -- The digest of a session's messages up to p_up_to, continued from the nearest stored one over at most p_at_most
--- messages. Returns a row for each multiple of 64 on the way, and one for the seq that it reached. That is less than
+-- messages. Returns a row for each multiple of 64 on the way, and one for the seq that it reached: less than
 -- p_up_to if there are more messages than p_at_most, or no such message. After the texts were removed, a digest that
 -- was not stored is null.
 --
@@ -357,3 +357,46 @@ BEGIN
   END LOOP;
   RETURN NEXT;
 END $$;
+
+-- Who wrote in a paired session, without texts. A silence ends with a message or with the paid time. No row for
+-- a session that was never paired.
+CREATE OR REPLACE FUNCTION who_wrote(p_session UUID, p_now TIMESTAMPTZ) RETURNS TABLE (
+  messages_by_customer INT,
+  messages_by_mitra INT,
+  first_reply_seconds INT,
+  longest_silence_seconds INT
+) LANGUAGE sql STABLE AS $$
+  SELECT
+    w.by_customer,
+    w.by_mitra,
+    w.first_reply_seconds,
+    greatest(
+      w.longest_gap,
+      floor(
+        extract(EPOCH FROM least(coalesce(s.ended_at, p_now), s.expires_at) - coalesce(w.newest_at, s.paired_at))
+      ),
+      0
+    )::int
+  FROM chat_sessions AS s
+  CROSS JOIN
+    LATERAL (
+      SELECT
+        count(*) FILTER (WHERE m.sender_type = 'customer')::int AS by_customer,
+        count(*) FILTER (WHERE m.sender_type = 'mitra')::int AS by_mitra,
+        floor(
+          extract(EPOCH FROM min(m.created_at - m.asked_at) FILTER (WHERE m.sender_type = 'mitra'))
+        )::int AS first_reply_seconds,
+        floor(extract(EPOCH FROM max(m.created_at - m.before_at)))::int AS longest_gap,
+        max(m.created_at) AS newest_at
+      FROM (
+        SELECT
+          x.sender_type,
+          x.created_at,
+          lag(x.created_at, 1, s.paired_at) OVER (ORDER BY x.seq) AS before_at,
+          min(x.created_at) FILTER (WHERE x.sender_type = 'customer') OVER (ORDER BY x.seq) AS asked_at
+        FROM chat_messages AS x
+        WHERE x.session_id = s.id AND x.sender_type <> 'system'
+      ) AS m
+    ) AS w
+  WHERE s.id = p_session AND s.paired_at IS NOT NULL
+$$;

@@ -1,4 +1,4 @@
--- sha256 6270fca14868756b92c26b455223b7dfe270c554dfdada05aec59d522e5116d9
+-- sha256 e413131452d6a52a68b32862a354fe90f9500d742d5e4c57c572a55cb06ba2e8
 -- The indexes, by table. Each one serves a list, a search or a deadline, or makes rows unique.
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
@@ -27,7 +27,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS customers_identity_b_sub ON customers (identit
 WHERE identity_b_sub IS NOT NULL;
 CREATE INDEX IF NOT EXISTS customers_account_belongs_to ON customers (account_belongs_to)
 WHERE account_belongs_to IS NOT NULL;
--- The blocked ones are few: whoever asks for them reads no other account.
+-- The blocked accounts are few, and a list of them reads no other account.
 CREATE INDEX IF NOT EXISTS customers_blocked ON customers (id)
 WHERE blocked_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS customers_created ON customers (created_at, id);
@@ -87,6 +87,13 @@ CREATE INDEX IF NOT EXISTS used_identity_tokens_expires ON used_identity_tokens 
 
 -- pricing_tiers_history
 CREATE INDEX IF NOT EXISTS pricing_tiers_history_tier ON pricing_tiers_history (pricing_tier_id, changed_at);
+
+-- pricing_schedules
+-- One price for each tier and minute.
+CREATE UNIQUE INDEX IF NOT EXISTS pricing_schedules_minute ON pricing_schedules (
+  pricing_tier_id, date_trunc('minute', starts_at AT TIME ZONE 'UTC')
+);
+CREATE INDEX IF NOT EXISTS pricing_schedules_starts ON pricing_schedules (starts_at);
 
 -- pricing_promotions_history
 CREATE INDEX IF NOT EXISTS pricing_promotions_history_promotion ON pricing_promotions_history (
@@ -194,6 +201,11 @@ WHERE response = 'ACCEPTED';
 CREATE INDEX IF NOT EXISTS chat_request_notifications_activity ON chat_request_notifications (notified_at) INCLUDE (
   mitra_id, response, session_id
 );
+-- The answers of mitras, for the activity summary, which reads ranges from indexes alone.
+CREATE INDEX IF NOT EXISTS chat_request_notifications_answers ON chat_request_notifications (notified_at) INCLUDE (
+  mitra_id, session_id, responded_at, lost_by_ms
+)
+WHERE response IN ('ACCEPTED', 'REJECTED') OR lost_by_ms IS NOT NULL;
 -- Whether a session has asked a mitra, and all invitations of a session.
 CREATE INDEX IF NOT EXISTS chat_request_notifications_asked ON chat_request_notifications (session_id, mitra_id);
 CREATE INDEX IF NOT EXISTS chat_request_notifications_mitra ON chat_request_notifications (mitra_id, notified_at);
@@ -210,6 +222,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS customer_transactions_earned ON customer_trans
 WHERE type <> 'refund';
 CREATE UNIQUE INDEX IF NOT EXISTS customer_transactions_refund ON customer_transactions (refund_id)
 WHERE refund_id IS NOT NULL;
+-- For the figures of the business (core/desk/business_figures.sql): what was earned on some days.
+CREATE INDEX IF NOT EXISTS customer_transactions_created ON customer_transactions (created_at);
 CREATE INDEX IF NOT EXISTS customer_transactions_payment ON customer_transactions (payment_request_id);
 CREATE INDEX IF NOT EXISTS customer_transactions_newest ON customer_transactions (customer_id, created_at, id);
 CREATE INDEX IF NOT EXISTS customer_transactions_session ON customer_transactions (session_id);
@@ -224,6 +238,12 @@ CREATE INDEX IF NOT EXISTS pairing_failures_amount ON pairing_failures (amount, 
 CREATE INDEX IF NOT EXISTS pairing_failures_cause_newest ON pairing_failures (cause_tag, created_at, id);
 CREATE INDEX IF NOT EXISTS pairing_failures_created ON pairing_failures (created_at DESC);
 CREATE INDEX IF NOT EXISTS pairing_failures_payment ON pairing_failures (payment_request_id);
+-- For the figures of the business: what was refunded on some days.
+CREATE INDEX IF NOT EXISTS pairing_failures_refunded ON pairing_failures (actioned_at)
+WHERE operator_action = 'refunded';
+-- Failures of a person's page, by the mitra who was asked for.
+CREATE INDEX IF NOT EXISTS pairing_failures_targeted ON pairing_failures (targeted_mitra_id)
+WHERE targeted_mitra_id IS NOT NULL;
 -- Failures that wait for an operator. Superseded ones never get an action.
 CREATE INDEX IF NOT EXISTS pairing_failures_waiting ON pairing_failures (created_at, id) INCLUDE (amount)
 WHERE operator_action IS NULL AND superseded_at IS NULL;
@@ -235,6 +255,8 @@ CREATE INDEX IF NOT EXISTS pairing_failures_twin ON pairing_failures (twin_id) W
 CREATE INDEX IF NOT EXISTS refunds_payment ON refunds (payment_request_id);
 CREATE UNIQUE INDEX IF NOT EXISTS refunds_by_hand ON refunds (payment_request_id, hand_reference)
 WHERE hand_reference IS NOT NULL;
+CREATE INDEX IF NOT EXISTS refunds_earlier ON refunds USING gin (earlier_references)
+WHERE earlier_references IS NOT NULL;
 -- The gateway names a refund by this id.
 CREATE UNIQUE INDEX IF NOT EXISTS refunds_reference ON refunds (coalesce(reference, failure_id, id));
 CREATE INDEX IF NOT EXISTS refunds_to_ask ON refunds (ask_at)
@@ -267,6 +289,11 @@ CREATE INDEX IF NOT EXISTS outages_by_end ON outages (ended_at);
 -- The outages whose credits are due.
 CREATE INDEX IF NOT EXISTS outages_credit ON outages (credit_at)
 WHERE credit_at IS NOT NULL;
+
+-- simulations
+-- One waits or runs at a time.
+CREATE UNIQUE INDEX IF NOT EXISTS simulations_one_at_a_time ON simulations ((ended_at IS NULL)) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS simulations_asked ON simulations (asked_at, id);
 
 -- erasures
 CREATE INDEX IF NOT EXISTS erasures_began ON erasures (began_at, id);

@@ -1,4 +1,4 @@
--- sha256 e5d536d0ae82954e3a61658ac36c88cae2e2c58977e262d6f0d4a1090604b853
+-- sha256 24ff939ac3da51bfc7eea2fba6bea1c2009ecca4696f7e193d6483f23e66af02
 -- What waits for its moment: one row for each piece of work that a deadline or a sweep does, with the moment from which
 -- it is due. `kind` is the name of the deadline or sweep (core/desk/timed_work.py, jobs/schedule.py). A constant kind
 -- leaves one part of the view, and each part has an index on its moment. What depends on the clock or on settings is
@@ -128,4 +128,10 @@ SELECT
   session_id,
   completed_at
 FROM session_receipts
-WHERE signed_at IS NULL;
+WHERE signed_at IS NULL
+UNION ALL
+SELECT
+  'price',
+  id,
+  starts_at
+FROM pricing_schedules;
