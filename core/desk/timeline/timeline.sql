@@ -58,7 +58,7 @@ ORDER BY n.notified_at, n.id;
 
 -- name: rounds
 -- The rounds of the searches of the payment request $1 that have ended; `is_last`: the last one of its last search.
--- Searches from before 0012 have none, and some may be missing.
+-- Some may be missing.
 SELECT
   r.session_id::text,
   r.round_number,
