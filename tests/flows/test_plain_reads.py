@@ -89,7 +89,7 @@ def test_plain_reads_answer_like_the_framework(harness: Harness, listener: str) 
         )
         known = {
             "session_id": session_id, "request_id": paid, "customer_id": customer.user_id, "mitra_id": mitra.user_id,
-            "failure_id": ids.new_id(), "report_id": ids.new_id(), "key": "require_mitra_ping",
+            "failure_id": ids.new_id(), "report_id": ids.new_id(), "simulation_id": ids.new_id(), "key": "require_mitra_ping",
             "log_id": await harness.runtime.db.fetchval(
                 "SELECT id::text FROM webhook_logs LIMIT 1"),
         }  # fmt: skip

@@ -188,7 +188,7 @@ async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) 
         for rule in rules_of(Depth.CHEAP):
             args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
             async with plans.explained(connection) as seen:
-                await connection.fetch(FIRST.format(rule=rule.sql), *(args or ()))
+                await connection.fetch(FIRST.format(rule=rule.sql, name="'a rule'"), *(args or ()))
             found[rule.name] = seen[-1]
         (row,) = await connection.fetch(OPEN_WORK)
     finally:

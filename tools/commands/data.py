@@ -230,7 +230,7 @@ async def _import_calls(runtime: Runtime, path: pathlib.Path, *, trust_unsealed:
 def webhooks_import(args: argparse.Namespace) -> int:
     """Process the webhook calls in a fallback file."""
     path = pathlib.Path(args.file)
-    if not path.exists():  # a pipe will do
+    if not path.exists() or path.is_dir():  # a pipe will do
         raise Failed(f"{path}: file not found; the service writes fallback files to WEBHOOK_FALLBACK_DIR")
 
     async def work(runtime: Runtime) -> int:

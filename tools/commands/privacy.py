@@ -102,7 +102,7 @@ def reapply(args: argparse.Namespace) -> int:
     """Erase again the users of a file: erasures, or the log lines of the service. Return 1 if one could not be
     erased."""
     path = pathlib.Path(args.file)
-    if not path.exists():  # a pipe will do
+    if not path.exists() or path.is_dir():  # a pipe will do
         raise Failed(f"{path}: file not found; `sesi erasures list` or the service's logs have the erasures")
 
     async def work(runtime: Runtime) -> int:

@@ -43,16 +43,16 @@ async def test_command_line_is_found_in_the_audit_log(world: World) -> None:
 async def test_command_erases_a_customer(world: World) -> None:
     number = new_number()
     customer, mitra = await phone_customer(world, number, name="Melati"), await world.mitra()
-    session_id = await world.session(customer, mitra)
-    done = world.stack.command("customer", "erase", customer.user["id"], check=False)
+    customer_id, session_id = customer.user["id"], await world.session(customer, mitra)
+    done = world.stack.command("customer", "erase", customer_id, check=False)
     assert done.returncode == 1
     assert "session in progress" in done.stderr
     await finish(customer, mitra, session_id)
-    world.stack.command("customer", "erase", customer.user["id"])
-    world.stack.command("customer", "erase", customer.user["id"])  # again
+    world.stack.command("customer", "erase", customer_id)
+    world.stack.command("customer", "erase", customer_id)  # again
     await refused(customer.get("/api/client/auth/me"), 401, "REFRESH_INVALID")
-    await completed(world, customer.user["id"])
-    assert await entries(world, customer.user["id"]) == [("customer.erased", "command line")]
+    await completed(world, customer_id)
+    assert await entries(world, customer_id) == [("customer.erased", "command line")]
 
 
 async def test_command_erases_a_deactivated_mitra_and_keeps_their_conversations(world: World) -> None:

@@ -21,7 +21,7 @@ class Presence:
         self.reason: str | None = None  # why the service took the mitra offline
         self._rest = rest
         self._connection = connection
-        self._heartbeats = heartbeats
+        self.heartbeats = heartbeats  # whether they are sent from the next status on
         self._beating: asyncio.Task[None] | None = None
 
     @property
@@ -74,7 +74,7 @@ class Presence:
         self.status, self.reason = status, reason
         if not status["is_online"]:
             self.stop()
-        elif self._heartbeats and self._beating is None and self._connection.is_running:
+        elif self.heartbeats and self._beating is None and self._connection.is_running:
             self._beating = asyncio.create_task(self._beat(float(status["heartbeat_cadence_seconds"])))
         return status
 
