@@ -48,7 +48,10 @@ def _delete(table: type[Table]) -> str:
 
 def _left(table: type[Table]) -> str:
     name, theirs = table._meta.tablename, belongs(table, "t", ERASED)
-    return f"SELECT t.id::text, 'data in {name}' FROM {name} AS t WHERE {theirs} AND ({_filled(table)})"
+    columns = [column for column, _ in personal_columns(table, Erase.NULL)]
+    found = ", ".join(f"CASE WHEN t.{column} IS NOT NULL THEN '{column}' END" for column in columns)
+    detail = f"'data in {name}: ' || concat_ws(', ', {found})"
+    return f"SELECT t.id::text, {detail} FROM {name} AS t WHERE {theirs} AND ({_filled(table)})"
 
 
 # The first transaction of an erasure has locked their rows.

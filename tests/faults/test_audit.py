@@ -674,19 +674,72 @@ def test_every_audit_rule_has_a_case_that_breaks_it() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
+async def broken(life: FilledDatabase, *breaks: str) -> list[Violation]:
+    """Return what the audit finds after these statements, which are undone."""
+    async with life.runtime.db.pool.acquire() as connection:
+        transaction: Any = connection.transaction()
+        await transaction.start()
+        try:
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            for sql in breaks:
+                await connection.execute(sql)
+            return (await check(life.runtime, connection, overdue=True)).violations
+        finally:
+            await transaction.rollback()
+
+
 @pytest.mark.parametrize(("rule", "breaks"), BROKEN, ids=lambda value: value[:40].replace(" ", "_"))
 def test_audit_reports_only_the_broken_rule(life: FilledDatabase, rule: str, breaks: str) -> None:
-    async def broken() -> list[Violation]:
-        async with life.runtime.db.pool.acquire() as connection:
-            transaction: Any = connection.transaction()
-            await transaction.start()
-            try:
-                await connection.execute("SET LOCAL session_replication_role = replica")
-                await connection.execute(breaks)
-                return (await check(life.runtime, connection, overdue=True)).violations
-            finally:
-                await transaction.rollback()
-
-    found = life.stage.run(broken())
+    found = life.stage.run(broken(life, breaks))
     assert {one.rule for one in found} == {rule}
     assert all(one.id and one.detail for one in found)
+
+
+def of_rule(rule: str, found: list[Violation]) -> set[Violation]:
+    return {one for one in found if one.rule == rule}
+
+
+# (rule, what the service goes on to do)
+GOES_ON = (
+    (
+        "confirmed money is earned, failed or in flight",
+        COPY.format(
+            "payment_requests",
+            "'status', 'confirmed', 'consumed_at', null, 'gateway_invoice_id', null",
+            "status = 'consumed' AND NOT is_extension AND NOT is_first_session_discount",
+        ),
+    ),
+    (
+        "each change of presence has a log row",
+        """INSERT INTO mitra_online_logs (id, mitra_id, status, timestamp)
+             SELECT gen_random_uuid(), mitra_id, CASE WHEN is_online THEN 'offline' ELSE 'online' END, now()
+             FROM mitra_online_status;
+           UPDATE mitra_online_status SET is_online = NOT is_online, last_heartbeat_at = now()""",
+    ),
+)
+
+
+@pytest.mark.parametrize(("rule", "goes_on"), GOES_ON)
+def test_accepted_violation_stays_the_same_while_the_service_goes_on(
+    life: FilledDatabase, rule: str, goes_on: str
+) -> None:
+    (breaks,) = [sql for name, sql in BROKEN if name == rule]
+    before, after = (of_rule(rule, life.stage.run(broken(life, *sql))) for sql in ((breaks,), (breaks, goes_on)))
+    assert before == after
+
+
+def test_each_way_in_which_an_erased_mitra_has_data_is_a_violation_of_its_own(life: FilledDatabase) -> None:
+    rule = "an erased user has no personal data and no device"
+    mitra = ONE.format("mitras", "true")
+    erased = f"UPDATE mitras SET erased_at = now(), is_active = false, phone = '#1', push_token = NULL WHERE {mitra}"
+    ways = [
+        "is_active = true",
+        "phone = '+6281'",
+        "is_active = true, phone = '+6281'",
+        "push_token = 'x'",
+        "legacy_uid = 'x'",
+    ]
+    found = [
+        of_rule(rule, life.stage.run(broken(life, erased, f"UPDATE mitras SET {way} WHERE {mitra}"))) for way in ways
+    ]
+    assert len({frozenset(one) for one in found}) == len(ways)

@@ -58,10 +58,10 @@ END;
 -- rule: confirmed money is earned, failed or in flight
 -- proves: I4
 -- reads: whole tables
--- returns: one row with the four sums, in Rupiah, if the first is not the sum of the others.
+-- returns: one row with the difference, in Rupiah, if the first is not the sum of the others.
 SELECT
   'all',
-  format('confirmed %s, earned %s, failed %s, in flight %s', a, b, c, d)
+  format('off by %s', a - b - c - d)
 FROM (
   SELECT
     (

@@ -86,12 +86,7 @@ WHERE
 -- returns: mitras whose presence is not the result of their log.
 SELECT
   o.mitra_id::text,
-  format(
-    '%s; %s times online, %s times offline',
-    CASE WHEN o.is_online THEN 'online' ELSE 'offline' END,
-    coalesce(l.up, 0),
-    coalesce(l.down, 0)
-  )
+  format('off by %s', coalesce(l.up - l.down, 0) - o.is_online::int)
 FROM mitra_online_status AS o
 LEFT JOIN (
   SELECT
@@ -431,7 +426,7 @@ WHERE
 -- adds the rows of erased users, and of their devices, that have personal data by the marks of their columns.
 SELECT
   c.id::text,
-  'erased ' || c.erased_at
+  'has a living device'
 FROM customers AS c
 WHERE
   c.erased_at IS NOT NULL
@@ -443,19 +438,20 @@ WHERE
 UNION ALL
 SELECT
   m.id::text,
-  'erased ' || m.erased_at
-FROM mitras AS m
-WHERE
-  m.erased_at IS NOT NULL
-  AND (
-    m.is_active
-    OR m.phone NOT LIKE '#%'
-    OR EXISTS (
-      SELECT 1
-      FROM auth_sessions AS d
-      WHERE d.user_id = m.id AND d.revoked_at IS NULL
-    )
+  concat_ws(
+    ', ',
+    CASE WHEN m.is_active THEN 'is active' END,
+    CASE WHEN m.phone NOT LIKE '#%' THEN 'has their phone' END,
+    CASE WHEN d.is_living THEN 'has a living device' END
   )
+FROM mitras AS m
+CROSS JOIN
+  LATERAL (
+    SELECT count(*) > 0 AS is_living
+    FROM auth_sessions AS s
+    WHERE s.user_id = m.id AND s.revoked_at IS NULL
+  ) AS d
+WHERE m.erased_at IS NOT NULL AND (m.is_active OR m.phone NOT LIKE '#%' OR d.is_living)
 UNION ALL
 SELECT
   s.id::text,
