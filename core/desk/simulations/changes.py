@@ -3,13 +3,14 @@
 A saved forecast is in the audit row of the change, so it outlasts its simulation.
 """
 
+import contextlib
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from core.base.errors import NotFound, ValidationFailed
+from core.base.errors import NotFound, Unavailable, ValidationFailed
 from core.base.field_types import Id, Person
 from core.base.languages import Language, Text
 from core.base.pages import Items
@@ -33,7 +34,7 @@ MOST_COMPARED = 5  # of the newest forecasts; each reads the searches of a week
 class ForecastFigure(Row):
     """A forecast figure, and what happened in the week after the change.
 
-    `happened` is null before the end of that week, and for `load`.
+    `happened` is null before the end of that week, for `load`, and if the searches of that week can't be read in time.
     """
 
     happened: float | None
@@ -91,7 +92,8 @@ async def _happened(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> dict
         if row["forecast"] is not None and row["changed_at"] + WEEK <= runtime.now():
             saved.setdefault(row["simulation_id"], row["changed_at"])
     found = {}
-    for simulation_id, at in list(saved.items())[:MOST_COMPARED]:
-        report = await runtime.reports.fetch(SQL["happened"], at, at + WEEK)
-        found[simulation_id] = dict(report.rows[0])
+    with contextlib.suppress(Unavailable):  # the changes are shown without what happened
+        for simulation_id, at in list(saved.items())[:MOST_COMPARED]:
+            report = await runtime.reports.fetch(SQL["happened"], at, at + WEEK)
+            found[simulation_id] = dict(report.rows[0])
     return found

@@ -175,6 +175,20 @@ async def test_saved_forecast_is_compared_a_week_later(world: World) -> None:
         assert happened["load"] is None
 
 
+@pytest.mark.slow
+async def test_changes_are_listed_if_what_happened_cannot_be_read_in_time(world: World) -> None:
+    root = await world.operator()
+    value = (await root.get("/internal/config/blast_size"))["value"]
+    simulation_id = await stored(world, {"blast_size": value + 1})
+    async with world.setting(blast_size=value):
+        await saved_ten_days_ago(world, value + 1, simulation_id)
+        async with world.stack.transaction() as holder:
+            await holder.execute("LOCK TABLE chat_request_notifications IN ACCESS EXCLUSIVE MODE")
+            found = (await root.get(CHANGES))["items"]
+    (change,) = [one for one in found if one["simulation_id"] == simulation_id]
+    assert [one["happened"] for one in change["forecast"]] == [None] * len(FIGURES)
+
+
 async def test_change_of_another_setting_is_no_change_that_could_be_tried(world: World) -> None:
     root = await world.operator()
     async with world.setting(extension_timeout_seconds=61):
