@@ -48,6 +48,22 @@ async def test_value_is_tried_from_the_settings_and_saved_with_its_forecast(
         await expect(came.get_by_role("row").filter(has_text="Unserved searches")).to_contain_text("not yet known")
 
 
+async def test_settings_that_a_refusal_left_unsaved_are_saved_later(window: BrowserWindow, world: World) -> None:
+    page, root = window.page, await world.operator()
+    keys = ("blast_size", "max_customers_per_mitra")
+    values = {key: (await root.get(f"/internal/config/{key}"))["value"] for key in keys}
+    wanted = {key: value + 1 for key, value in values.items()}
+    simulation_id = await stored(world, wanted)
+    async with world.setting(**values):
+        body = {"value": wanted["blast_size"], "simulation_id": simulation_id}
+        await root.call("PATCH", "/internal/config/blast_size", body)
+        await window.open(f"#/settings/what-if?id={simulation_id}")
+        await page.get_by_role("button", name="Save with the forecast…").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("Saved with this forecast.")).to_be_visible()
+        assert {key: (await root.get(f"/internal/config/{key}"))["value"] for key in keys} == wanted
+
+
 async def test_too_little_history_is_said_at_the_form(window: BrowserWindow, world: World) -> None:
     page = window.page
     await window.open("#/settings/what-if?key=blast_size&value=5")

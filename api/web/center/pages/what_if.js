@@ -323,10 +323,13 @@ class WhatIfPage extends Page {
     );
   }
 
-  /** A button that saves the settings with the forecast; a link to the audit log once they are saved. */
+  /** A button that saves the settings that differ with the forecast; a link to the audit log once all are saved. */
   #saving(shown, changes) {
     const [first] = Object.keys(shown.settings);
-    if (changes.some((one) => one.simulation_id === shown.id))
+    const entries = Object.entries(shown.settings)
+      .map(([key, value]) => [this.rows.get(key), value])
+      .filter(([row, value]) => row && row.value !== value);
+    if (!entries.length && changes.some((one) => one.simulation_id === shown.id))
       return h(
         "p",
         {},
@@ -334,22 +337,20 @@ class WhatIfPage extends Page {
         " ",
         h("a", { href: address("/audit-log", { object_id: first }) }, t("Audit log")),
       );
-    const entries = Object.entries(shown.settings)
-      .map(([key, value]) => [this.rows.get(key), value])
-      .filter(([row, value]) => row && row.value !== value);
     if (!entries.length || !session.may("config", "write")) return null;
     const words = entries.map(
       ([row, value]) => `${row.label}: ${difference(row.value, value, (one) => settingValue(row, one))}`,
     );
     const save = async () => {
-      for (const [row, value] of entries) {
+      for (const [row, value] of entries.filter(([row, value]) => row.value !== value)) {
         const body = { value, updated_at: row.updated_at ?? undefined, simulation_id: shown.id };
         Object.assign(row, await api.patch(`/internal/config/${row.key}`, body));
       }
     };
     const act = async () => {
-      if (!(await confirm(t("Save with the forecast?"), words.join("; "), t("Save"), save, false))) return;
-      toast(t("Saved."));
+      const isSaved = await confirm(t("Save with the forecast?"), words.join("; "), t("Save"), save, false);
+      if (!isSaved && !entries.some(([row, value]) => row.value === value)) return;
+      if (isSaved) toast(t("Saved."));
       await this.refresh({ quietly: true });
     };
     return h(
