@@ -16,6 +16,7 @@ from core.base.languages import Language, Text
 from core.base.pages import Items
 from core.config.keys import KEYS
 from core.config.store import CHANGED
+from core.desk.reports import EARLIEST
 from core.desk.simulations import simulate
 from core.desk.simulations.rules import WEEK
 from core.pairing.simulation.rules import TRIABLE, Row
@@ -75,7 +76,8 @@ async def changes(
 ) -> Items[SettingChange]:
     """Return changes of settings that a simulation can try, newest first; by default of the last 92 days."""
     end = until or runtime.now()
-    report = await runtime.reports.fetch(SQL["changes"], TRIABLE, since or end - USUAL, end, MOST, CHANGED)
+    begin = since or max(end, EARLIEST) - USUAL
+    report = await runtime.reports.fetch(SQL["changes"], TRIABLE, begin, end, MOST, CHANGED)
     rows = [{**as_dict(row), "label": KEYS[row["key"]].label.said_in(language)} for row in report.rows]
     happened = await _happened(runtime, rows)
     for row in rows:

@@ -102,7 +102,9 @@ IDS = (
 QUERIES = (
     "limit=0", "limit=-1", "limit=x", "limit=" + "9" * 400, "limit=1.5", "limit=", "cursor=x", "cursor=" + "A" * 4_000, "cursor=%00",
     "cursor=MjAyNi0wMS0wMXx4", "cursor=%FF", "q=%00", "q=%FF%FE", "q=%25_%5C", "q=" + "x" * 4_000, "from=yesterday", "from=0001-01-01",
-    "from=9999-12-31T23:59:59-23:59", "to=2026-01-01T00:00:00", "to=%F0%9F%92%B8", "is_active=maybe", "is_online=2", "superseded=x",
+    "from=9999-12-31T23:59:59-23:59", "from=0001-01-01T00:00:00Z", "from=9999-12-31T23:59:59Z", "from=9999-12-31",
+    "to=2026-01-01T00:00:00", "to=0001-01-01T00:00:00Z", "to=9999-12-31T23:59:59Z", "to=0001-01-01", "to=9999-12-31",
+    "to=%F0%9F%92%B8", "is_active=maybe", "is_online=2", "superseded=x",
     "cause_tag=%F0", "operator_action=%27", "processing_result=%00", "after=-1", "after=x", "after=" + "9" * 400, "before=" + "9" * 30,
     "after=1&before=1", "a[]=1&a[]=2", "=&&==", "%", "limit=1&limit=2", "limit=%F0%9F%98%80",
 )  # fmt: skip
