@@ -2,13 +2,15 @@
 
 It runs in a child process (`python -m jobs.simulation`) of low priority, so no request waits longer. The child reads what
 to try from its standard input, and writes its progress and the result as lines of JSON. It ends when its input does, so
-it never outlives this process, and is killed after LIMIT_S.
+it never outlives this process, and is killed after LIMIT_S. It may use MOST_BYTES: it shares the memory of this process's
+unit or container.
 """
 
 import asyncio
 import contextlib
 import datetime as dt
 import os
+import resource
 import sys
 import threading
 from typing import Any
@@ -31,6 +33,7 @@ from core.settings.settings import Settings
 from core.telemetry import logs
 
 NICE = 10  # a tenth of the share of another process; with the lowest priority a busy machine would never finish one
+MOST_BYTES = 384 * 2**20  # of data; with the jobs process less than the 512 MiB of its unit
 LONGEST_LINE = 2**22  # bytes of the result
 READ = 0.2  # share of the time that reading takes
 REPLICA_LOOKS = 3  # the replica's lag is known after the first one, unless it is behind
@@ -38,19 +41,20 @@ REPLICA_LOOKS = 3  # the replica's lag is known after the first one, unless it i
 log = logs.get("simulation")
 
 
-async def run_waiting(runtime: Runtime, *, limit_s: float = LIMIT_S) -> None:
+async def run_waiting(runtime: Runtime, *, limit_s: float = LIMIT_S, most_bytes: int = MOST_BYTES) -> None:
     """Sweep: run the simulation that waits, if any, and end one whose process has died."""
     claimed = await simulate.claim(runtime)
     if claimed is not None:
-        await simulate.finish(runtime, claimed.id, **await _Child(runtime, claimed).run(limit_s))
+        await simulate.finish(runtime, claimed.id, **await _Child(runtime, claimed, most_bytes).run(limit_s))
 
 
 class _Child:
     """The process that computes a simulation, and what it has said."""
 
-    def __init__(self, runtime: Runtime, claimed: ClaimedSimulation) -> None:
+    def __init__(self, runtime: Runtime, claimed: ClaimedSimulation, most_bytes: int) -> None:
         self._runtime = runtime
         self._claimed = claimed
+        self._most_bytes = most_bytes
         self._percent = 0
         self._end: dict[str, Any] = {"failure": SimulationFailure.DIED}
 
@@ -80,6 +84,7 @@ class _Child:
         assert process.stdout is not None
         until, settings = self._runtime.now(), self._runtime.settings
         wanted = {
+            "most_bytes": self._most_bytes,
             "since": until - dt.timedelta(days=self._claimed.since_days),
             "until": until,
             "change": (self._claimed.settings, self._claimed.extra_shifts),
@@ -150,6 +155,8 @@ def main() -> None:
     logs.configure("simulation")
     wanted = msgspec.json.decode(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Not RLIMIT_AS, which counts libraries and what the allocator only reserves.
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted["most_bytes"], wanted["most_bytes"]))
     _say(**_compute(wanted))
 
 

@@ -15,7 +15,7 @@ from core.desk.simulations import simulate
 from core.desk.simulations.rules import KEEP_FOR, SimulationFailure, SimulationRunning
 from core.desk.simulations.simulate import ClaimedSimulation, Simulation
 from core.runtime.container import Runtime
-from jobs.simulation import NICE, run_waiting
+from jobs.simulation import MOST_BYTES, NICE, run_waiting
 from tests.flows.conftest import Harness
 from tests.http.operators.past_weeks import past_weeks
 
@@ -108,6 +108,15 @@ def test_simulation_is_killed_at_its_limit(simulating: Harness) -> None:
     assert not children()
 
 
+def test_simulation_that_needs_too_much_memory_has_no_result(simulating: Harness) -> None:
+    async def play() -> Simulation:
+        simulation_id = await added(simulating)
+        await run_waiting(simulating.runtime, most_bytes=2**20)
+        return await seen(simulating, simulation_id)
+
+    assert simulating.run(play()).failure is SimulationFailure.DIED
+
+
 def test_killed_child_ends_the_simulation_at_once(simulating: Harness) -> None:
     async def play() -> Simulation:
         simulation_id = await added(simulating)
@@ -151,6 +160,7 @@ def test_child_ends_with_its_parent(simulating: Harness) -> None:
             url = f"postgresql://u@127.0.0.1:{silent.sockets[0].getsockname()[1]}/x"
             wanted = {
                 "since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00Z", "change": [{"blast_size": 2}, []],
+                "most_bytes": MOST_BYTES,
                 "databases": {"database_url": url, "database_read_url": settings.database_read_url},
             }  # fmt: skip
             process.stdin.write(json.dumps(wanted).encode() + b"\n")

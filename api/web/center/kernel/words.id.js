@@ -960,7 +960,8 @@ export const INDONESIAN = {
   "Progress of the simulation": "Kemajuan simulasi",
   "It took longer than two minutes and was stopped. Try fewer days.":
     "Perhitungan melebihi dua menit dan dihentikan. Coba dengan lebih sedikit hari.",
-  "Its process ended before the result was there. Start it again.": "Prosesnya berakhir sebelum ada hasil. Mulai lagi.",
+  "Its process ended before the result was there. Try again, or try fewer days.":
+    "Prosesnya berakhir sebelum ada hasil. Coba lagi, atau coba lebih sedikit hari.",
   "It takes up to two minutes.": "Ini memakan waktu paling lama dua menit.",
   "Half of the customers wait at most": "Separuh pelanggan menunggu paling lama",
   "Nine of ten customers wait at most": "Sembilan dari sepuluh pelanggan menunggu paling lama",

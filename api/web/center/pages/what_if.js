@@ -43,7 +43,7 @@ const FIGURES = {
 // Reasons without details.
 const FAILURES = {
   too_slow: "It took longer than two minutes and was stopped. Try fewer days.",
-  died: "Its process ended before the result was there. Start it again.",
+  died: "Its process ended before the result was there. Try again, or try fewer days.",
 };
 
 const dayName = (weekday) =>
