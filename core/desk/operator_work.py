@@ -9,6 +9,7 @@ import attrs
 from core.accounts.customers import block_account
 from core.accounts.customers import erasing as customer_erasing
 from core.accounts.customers import store as customers
+from core.accounts.logins import erasing as login_erasing
 from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
 from core.accounts.mitras import erasing
@@ -231,16 +232,15 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
     """Change a mitra. Deactivating them takes them offline, signs them out and ends their sessions' open extensions.
 
     A new phone number is a new way to sign in, and the old one may be in other hands: it signs the mitra out, too, and
-    needs `stepped_up`, that the operator has entered a code of their second factor lately or has none. Lock order: auth
-    sessions, mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken, TotpRequired.
+    needs `stepped_up`, that the operator has entered a code of their second factor lately or has none. The mitra's codes
+    for the old number are forgotten, because a later erasure would not find them. Lock order: codes, auth sessions,
+    mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken, TotpRequired.
     """
     countries = runtime.settings.otp_countries
     number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
     name = None if change.display_name is None else names.checked(change.display_name)
     async with runtime.transaction() as tx:
-        await mitras.hold_logins(tx, mitra_id)
-        if change.is_active is False or number is not None:
-            await logins.lock_all(tx, mitra_id)
+        await _lock_logins(tx, mitra_id, number, is_deactivated=change.is_active is False)
         before = await mitras.lock(tx, mitra_id)
         if before is None or await erasing.is_erased(tx, mitra_id):
             raise NotFound
@@ -249,6 +249,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             raise TotpRequired
         if has_new_number:
             assert number is not None
+            await login_erasing.forget_codes(runtime, tx, before.phone, only=UserType.MITRA)
             await mitras.hold_phone(tx, number)
         if change.is_active is False or has_new_number:
             # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
@@ -268,6 +269,16 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         await operators.audit(
             tx, actor.user_id, "mitra.changed", "mitra", mitra_id, before=_seen(before), after=_seen(after)
         )
+
+
+async def _lock_logins(tx: Tx, mitra_id: str, number: str | None, *, is_deactivated: bool) -> None:
+    """Lock the ways in of a mitra who gets a `number` or is deactivated: their codes, sign-ins and devices."""
+    found = await mitras.get(tx, mitra_id)
+    if found is not None and number not in (None, found.phone):
+        await login_erasing.lock_codes(tx, found.phone)
+    await mitras.hold_logins(tx, mitra_id)
+    if is_deactivated or number is not None:
+        await logins.lock_all(tx, mitra_id)
 
 
 async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated: bool) -> None:

@@ -11,7 +11,7 @@ import attrs
 from core.accounts.customers import erasing as customers
 from core.accounts.customers import store as customer_store
 from core.accounts.customers.rules import KINDS, Identity, IdentityKind, Provider
-from core.accounts.logins import check_code, failed_sign_ins, otp, sign_in_with_identity, sign_off
+from core.accounts.logins import check_code, failed_sign_ins, sign_in_with_identity, sign_off
 from core.accounts.logins import erasing as logins
 from core.accounts.logins import store as login_store
 from core.accounts.mitras import erasing as erased_mitras
@@ -23,7 +23,7 @@ from core.base.errors import NotFound, Unauthenticated, ValidationFailed
 from core.base.field_types import Id, Time
 from core.bus.buckets import charges_of_address, hourly_limit
 from core.erasures import store as erasures
-from core.erasures.rules import MitraStillActive, RequestedBy, phone_mark
+from core.erasures.rules import MitraStillActive, RequestedBy
 from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
 from core.payments import erasing as payments
@@ -225,7 +225,7 @@ async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: 
             await customers.remember_identity(runtime, tx, one)
     for one in known:
         if one.kind is IdentityKind.PHONE:
-            await _forget_codes(runtime, tx, one.value)
+            await logins.forget_codes(runtime, tx, one.value)
 
 
 async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester) -> Erasure:
@@ -246,16 +246,11 @@ async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Reques
     before = await erasures.of_user(tx, mitra_id)
     if before is not None and await erased_mitras.is_erased(tx, mitra_id):
         return before
-    await _forget_codes(runtime, tx, mitra.phone)
+    await logins.forget_codes(runtime, tx, mitra.phone)
     await operator_store.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])
     await erased_mitras.blank(tx, mitra_id)
     return await _begun(tx, UserType.MITRA, mitra_id, asked)
-
-
-async def _forget_codes(runtime: Runtime, tx: Tx, phone: str) -> None:
-    mark = phone_mark(runtime.settings.erasure_hash_keys[0], phone=phone)
-    await logins.forget_codes(tx, phone, mark=mark, window=otp.WINDOW)
 
 
 async def _sign_out(tx: Tx, user_id: str, rows: Sequence[str]) -> None:

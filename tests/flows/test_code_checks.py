@@ -155,7 +155,7 @@ def test_right_codes_of_three_requests_at_once_sign_in_once_with_an_erasure_in_b
         async def erase_number() -> str:
             async with harness.runtime.transaction() as tx:
                 await erase.logins.lock_codes(tx, phone)
-                await erase._forget_codes(harness.runtime, tx, phone)
+                await erase.logins.forget_codes(harness.runtime, tx, phone)
             return "erased"
 
         typed = [type_code(harness, one, UserType.CUSTOMER, "222220") for one in [*sent, *sent[::-1]]]

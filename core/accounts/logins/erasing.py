@@ -1,9 +1,11 @@
 """Erase the personal data of users' devices and codes (docs/privacy.md#erasure)."""
 
-import datetime as dt
 from collections.abc import Sequence
 
-from core.accounts.logins import codes
+from core.accounts.logins import codes, otp
+from core.base.actor import UserType
+from core.erasures.rules import phone_mark
+from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.transaction import Tx
 
@@ -21,7 +23,11 @@ async def lock_codes(tx: Tx, phone: str) -> None:
     await tx.execute(SQL["lock_codes"], phone)
 
 
-async def forget_codes(tx: Tx, phone: str, *, mark: str, window: dt.timedelta) -> None:
-    """Delete the requests for codes for a phone. Those that still count against a limit stay with `mark` instead."""
-    await tx.execute(SQL["forget_codes"], phone, tx.now - window)
-    await tx.execute(SQL["mark_codes"], phone, mark)
+async def forget_codes(runtime: Runtime, tx: Tx, phone: str, *, only: UserType | None = None) -> None:
+    """Delete the requests for codes for a phone; with `only` those of such users.
+
+    Those that still count against a limit keep a mark of the phone instead.
+    """
+    mark = phone_mark(runtime.settings.erasure_hash_keys[0], phone=phone)
+    await tx.execute(SQL["forget_codes"], phone, tx.now - otp.WINDOW, only)
+    await tx.execute(SQL["mark_codes"], phone, mark, only)

@@ -15,13 +15,13 @@ ORDER BY id
 FOR UPDATE;
 
 -- name: forget_codes
--- Delete the requests for codes for a phone that were made by $2.
+-- Delete the requests for codes for a phone that were made by $2; with $3 only those of such users.
 DELETE FROM otp_requests
-WHERE phone = $1 AND created_at <= $2;
+WHERE phone = $1 AND created_at <= $2 AND user_type = coalesce($3, user_type);
 
 -- name: mark_codes
 -- Replace a phone in its requests for codes, which nothing can use any longer. The address is emptied, because the
--- column is never null.
+-- column is never null. With $3 only those of such users.
 UPDATE otp_requests
 SET
   phone = $2,
@@ -31,4 +31,4 @@ SET
   provider_reference = NULL,
   send_due_real_at = NULL,
   used_at = coalesce(used_at, created_at)
-WHERE phone = $1;
+WHERE phone = $1 AND user_type = coalesce($3, user_type);

@@ -1,5 +1,7 @@
 """A customer's erasure: who may ask for it, what it refuses, and what a person finds who comes back."""
 
+import json
+
 import pytest
 
 from core.accounts.customers.tables import Customer
@@ -240,6 +242,21 @@ async def test_codes_requested_as_a_mitra_are_erased_with_the_customer_of_the_ph
     assert await world.stack.sql("SELECT 1 FROM otp_requests WHERE phone = $1", number) == []
     left = "SELECT 1 FROM otp_requests WHERE id = $1 AND (ip_address <> '' OR used_at IS NULL)"
     assert await world.stack.sql(left, as_mitra["otp_request_id"]) == []
+
+
+async def test_codes_for_a_mitras_earlier_phone_do_not_go_to_the_next_mitra_who_gets_it(world: World) -> None:
+    mitra, operator = await world.mitra(), await world.operator()
+    number = mitra.user["phone"]
+    await pass_cooldown(world, number)
+    await device(world).post(ASK, {"phone": number})  # a customer with the same number
+    await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"phone": new_number()})
+    left = await world.stack.sql("SELECT user_type FROM otp_requests WHERE phone = $1", number)
+    assert [row["user_type"] for row in left] == ["customer"]
+    made = await operator.post("/internal/mitras", {"phone": number, "display_name": "Bima", "is_active": True})
+    copy = json.loads(world.stack.command("mitra", "export", made["id"]).stdout)
+    assert copy["codes"] == []
+    async with world.setting(otp_max_per_phone_per_hour=2):  # and the limit holds
+        await refused(device(world).post(ASK, {"phone": number}), 429, "OTP_RATE_LIMIT_PHONE")
 
 
 async def test_codes_of_the_last_hour_keep_no_address_and_no_reference(world: World) -> None:
