@@ -14,7 +14,7 @@ from core.storage.transaction import Reader, Tx
 class UnacknowledgedChat:
     """A party who has not acknowledged a message of the other party in time.
 
-    `unshown_on`: the devices (auth session ids) that have the message and have not shown it.
+    `unshown_on`: the devices (auth session ids) that have all messages and have not shown them.
     """
 
     session_id: str
@@ -65,7 +65,7 @@ RETURNING
   id AS session_id,
   {{side}}_id AS user_id,
   ARRAY(
-    SELECT u.key FROM jsonb_each({{side}}_unshown) AS u WHERE u.value::int > {{side}}_delivered_seq
+    SELECT u.key FROM jsonb_each({{side}}_unshown) AS u WHERE u.value::int >= {{other}}_sent_seq
   ) AS unshown_on"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (

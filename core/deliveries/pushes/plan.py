@@ -118,8 +118,11 @@ async def plan(tx: Tx, due: Iterable[DuePush], *, budget: PushBudget | None = No
 
 
 def _within(tx: Tx, budget: PushBudget | None, due: DuePush, devices: list[PushDevice]) -> list[PushDevice]:
-    """Return the devices without what the push is about for which the recipient's budget has room."""
-    devices = [device for device in devices if device.auth_session_id not in due.but_for]
+    """Return the devices without what the push is about for which the recipient's budget has room.
+
+    If all have it, all count: the user has seen it on none, and there is one push for it.
+    """
+    devices = [device for device in devices if device.auth_session_id not in due.but_for] or devices
     if budget is None or not devices:
         return devices
     room = budget.take(due.recipient_id, len(devices), urgent=due.content.urgent, now=tx.now)

@@ -557,6 +557,29 @@ async def test_message_that_a_device_did_not_show_is_pushed_to_the_other_devices
     )
 
 
+@pytest.mark.usefixtures("patient")
+@pytest.mark.slow
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_device_that_shows_nothing_is_pushed_if_it_is_alone_or_has_not_all_messages(
+    phones: PushedDevices, is_alone: bool
+) -> None:
+    world = phones.world
+    customer, mitra = await world.customer(), await world.mitra()
+    hidden = await phones.token(customer)
+    if not is_alone:
+        await phones.device(customer)
+    session_id = await world.session(customer, mitra)
+    phone, desk = await customer.open("chat"), await mitra.open("chat")
+    for text in ["halo"] if is_alone else ["halo", "masih di situ?"]:
+        await desk.say(session_id, text)
+    await phone.wait("message")
+    await phone.send({"type": "delivered", "session_id": session_id, "up_to": 1, "shown": False})
+    await world.until(lambda: phones.stack.sql(UNSHOWN_MESSAGES, session_id), lambda rows: rows[0]["devices"])
+    await phones.push(hidden, "message", session_id=session_id)
+    await phones.quiet(session_id)
+    assert len(phones.of(hidden, event="message")) == 1
+
+
 # -- the provider
 
 
