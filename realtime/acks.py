@@ -21,7 +21,7 @@ from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import Ack
 
 GATHER_S = 0.01  # pause between two statements
-AT_ONCE = 500  # acknowledgements in one statement
+AT_ONCE = 500  # acknowledgements in one statement; one of unshown messages locks as many sessions
 MOST = 20_000  # pending acknowledgements; more are refused with UNAVAILABLE
 UNKNOWN_COST = 4  # charged in addition to the frame's 1, for an id that deletes nothing
 # Acknowledged events that are remembered: the user's other devices acknowledge them too, and should pay only the
@@ -76,7 +76,7 @@ class Acks:
         """Write what is queued until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_acknowledging())
-            group.create_task(self._keep_noting())  # apart, because it waits for sessions that are locked
+            group.create_task(self._keep_noting())
 
     async def _keep_acknowledging(self) -> None:
         while True:
@@ -92,15 +92,14 @@ class Acks:
             await self._any_unshown.wait()
             await real_sleep(GATHER_S)
             self._any_unshown.clear()
-            unshown, self._unshown = self._unshown, {}
+            queued, self._unshown = self._unshown, {}
+            unshown = [
+                Unshown(session_id=session_id, side=side, device_id=device_id, up_to=up_to)
+                for (session_id, side, device_id), up_to in queued.items()
+            ]
             try:
-                await message_send.note_unshown(
-                    self._runtime,
-                    [
-                        Unshown(session_id=session_id, side=side, device_id=device_id, up_to=up_to)
-                        for (session_id, side, device_id), up_to in unshown.items()
-                    ],
-                )
+                for start in range(0, len(unshown), AT_ONCE):
+                    await message_send.note_unshown(self._runtime, unshown[start : start + AT_ONCE])
             except Unavailable:
                 continue
             except Exception:

@@ -2,8 +2,15 @@
 
 import pytest
 
+from core.base import ids
+from core.base.actor import UserType
 from core.sessions import unacknowledged
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import Unshown
+from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
+
+UNSHOWN = "SELECT customer_unshown FROM chat_sessions WHERE id = $1::text::uuid"
 
 
 @pytest.mark.parametrize("sql", unacknowledged.CLAIMS)
@@ -17,5 +24,18 @@ def test_claim_looks_up_the_oldest_message_of_each_session_and_joins_none(clean_
         assert "Semi Join" not in plan
         assert plan.index("SubPlan") < plan.index("on chat_messages")
         assert plan.rindex("on chat_messages") < plan.index("LockRows")
+
+    clean_harness.run(play())
+
+
+def test_note_of_devices_that_show_nothing_waits_for_no_locked_session(clean_harness: Harness) -> None:
+    async def play() -> None:
+        runtime, chats = clean_harness.runtime, [await a_chat(clean_harness) for _ in range(2)]
+        notes = [Unshown(session_id=chat.id, side=UserType.CUSTOMER, device_id=ids.new_id(), up_to=1) for chat in chats]
+        async with runtime.transaction() as tx:
+            await tx.execute("SELECT FROM chat_sessions WHERE id = $1::text::uuid FOR UPDATE", chats[0].id)
+            await message_send.note_unshown(runtime, notes)
+        noted = [await runtime.db.fetchval(UNSHOWN, chat.id) for chat in chats]
+        assert [one is None for one in noted] == [True, False]
 
     clean_harness.run(play())

@@ -27,8 +27,8 @@ FROM chat_commit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: note_unshown
 -- Note devices that have messages of sessions without showing them, given as sessions, sides, devices and up to which
--- seq. What another device has shown since is forgotten. Sessions are locked in the order of their ids, as by
--- chat_commit.
+-- seq. What another device has shown since is forgotten. Sessions that are locked are skipped, never waited for: their
+-- devices get one push more.
 WITH held AS (
   SELECT
     session_id,
@@ -42,8 +42,7 @@ locked AS MATERIALIZED (
   SELECT id
   FROM chat_sessions
   WHERE id = ANY($1::uuid[])
-  ORDER BY id
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE SKIP LOCKED
 )
 
 UPDATE chat_sessions AS s
