@@ -62,7 +62,7 @@ kept AS (
       FROM unnest(d.unshown_on || p.devices) AS u (device)
     )
   FROM pending AS p
-  WHERE d.id = p.id AND NOT p.shown
+  WHERE d.id = p.id AND NOT p.shown AND (d.unshown_on IS NULL OR NOT d.unshown_on @> p.devices)
 ),
 
 known AS (

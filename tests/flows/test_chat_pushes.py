@@ -1,5 +1,7 @@
 """The search for parties who have not acknowledged a message. Chats of live sessions wait for the rows that it locks."""
 
+import json
+
 import pytest
 
 from core.base import ids
@@ -37,5 +39,28 @@ def test_note_of_devices_that_show_nothing_waits_for_no_locked_session(clean_har
             await message_send.note_unshown(runtime, notes)
         noted = [await runtime.db.fetchval(UNSHOWN, chat.id) for chat in chats]
         assert [one is None for one in noted] == [True, False]
+
+    clean_harness.run(play())
+
+
+def test_repeated_note_writes_nothing_and_lowers_nothing(clean_harness: Harness) -> None:
+    async def play() -> None:
+        chat, devices = await a_chat(clean_harness), sorted(ids.new_id() for _ in range(2))
+
+        async def note(**up_to: int) -> tuple[dict[str, int], str]:
+            await message_send.note_unshown(
+                clean_harness.runtime,
+                [
+                    Unshown(session_id=chat.id, side=UserType.CUSTOMER, device_id=devices[name == "second"], up_to=seq)
+                    for name, seq in up_to.items()
+                ],
+            )
+            row = await chat.row("SELECT customer_unshown, xmin::text FROM chat_sessions WHERE id = $1")
+            return json.loads(row["customer_unshown"]), row["xmin"]
+
+        first, version = await note(first=5)
+        assert first == {devices[0]: 5}
+        assert await note(first=5) == await note(first=4) == (first, version)
+        assert (await note(first=4, second=6))[0] == {devices[0]: 5, devices[1]: 6}
 
     clean_harness.run(play())

@@ -447,6 +447,10 @@ def test_event_that_one_of_many_devices_has_shown_is_deleted_in_any_order(harnes
         assert not any(deliver.is_owed(one, device) for one in left.values() for device in devices)
         each = {(one.event_id, device) for one in either for device in sessions}
         assert await rows_of(harness) == {(*one, "acknowledged") for one in each}
+        versions = "SELECT id, xmin::text FROM deliveries ORDER BY id"
+        before = await runtime.db.fetch(versions)
+        await deliver.acknowledge(runtime, [], unshown=[(one.event_id, devices[0]) for one in unshown])
+        assert await runtime.db.fetch(versions) == before  # a repeat writes nothing
 
     harness.run(play())
 

@@ -27,8 +27,8 @@ FROM chat_commit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: note_unshown
 -- Note devices that have messages of sessions without showing them, given as sessions, sides, devices and up to which
--- seq. What another device has shown since is forgotten. Sessions that are locked are skipped, never waited for: their
--- devices get one push more.
+-- seq. What another device has shown since is forgotten, and a repeat writes nothing. Sessions that are locked are
+-- skipped, never waited for: their devices get one push more.
 WITH held AS (
   SELECT
     session_id,
@@ -48,14 +48,14 @@ locked AS MATERIALIZED (
 UPDATE chat_sessions AS s
 SET
   customer_unshown = (
-    SELECT jsonb_object_agg(u.key, u.value)
+    SELECT jsonb_object_agg(u.key, greatest(u.value::int, (s.customer_unshown ->> u.key)::int))
     FROM jsonb_each(coalesce(s.customer_unshown, '{}') || coalesce(h.customer, '{}')) AS u
-    WHERE u.value::int > s.customer_delivered_seq
+    WHERE greatest(u.value::int, (s.customer_unshown ->> u.key)::int) > s.customer_delivered_seq
   ),
   mitra_unshown = (
-    SELECT jsonb_object_agg(u.key, u.value)
+    SELECT jsonb_object_agg(u.key, greatest(u.value::int, (s.mitra_unshown ->> u.key)::int))
     FROM jsonb_each(coalesce(s.mitra_unshown, '{}') || coalesce(h.mitra, '{}')) AS u
-    WHERE u.value::int > s.mitra_delivered_seq
+    WHERE greatest(u.value::int, (s.mitra_unshown ->> u.key)::int) > s.mitra_delivered_seq
   )
 FROM held AS h
 WHERE
@@ -63,7 +63,19 @@ WHERE
   AND s.id = ANY(ARRAY(
     SELECT id
     FROM locked
-  ));
+  ))
+  AND (
+    EXISTS (
+      SELECT 1
+      FROM jsonb_each(h.customer) AS u
+      WHERE u.value::int > greatest((s.customer_unshown ->> u.key)::int, s.customer_delivered_seq)
+    )
+    OR EXISTS (
+      SELECT 1
+      FROM jsonb_each(h.mitra) AS u
+      WHERE u.value::int > greatest((s.mitra_unshown ->> u.key)::int, s.mitra_delivered_seq)
+    )
+  );
 
 -- name: sync_statuses
 -- Sync the statuses of messages with the read markers of their session. Safe to repeat.
