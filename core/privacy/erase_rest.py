@@ -58,6 +58,7 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
     async with runtime.transaction() as tx:
         if not await erasures.claim(tx, erasure.id):
             return
+        await sessions.forget_mitra_devices(tx, rows)
         await erase.forget_stored(tx, rows)
         if await idempotency.any_left(tx, rows):  # another transaction has it: the next sweep deletes it
             return

@@ -1,11 +1,11 @@
-"""Read and erase what sessions say of their customers (docs/privacy.md#erasure). core/sessions/messages/blank.py blanks
+"""Read and erase what sessions say of their parties (docs/privacy.md#erasure). core/sessions/messages/blank.py blanks
 texts."""
 
 import datetime as dt
 from collections.abc import Sequence
 
 from core.storage import sql_files
-from core.storage.transaction import Reader
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 
@@ -23,3 +23,8 @@ async def with_texts(reader: Reader, customer_ids: Sequence[str], *, limit: int)
 async def any_unsettled(reader: Reader, customer_ids: Sequence[str], *, since: dt.datetime) -> bool:
     """Return whether a session of customers has not ended, or ended after `since`."""
     return await reader.fetchval(SQL["any_unsettled"], customer_ids, since)
+
+
+async def forget_mitra_devices(tx: Tx, mitra_ids: Sequence[str]) -> None:
+    """Forget which devices of mitras have messages without showing them. Customers' are marked in their table."""
+    await tx.execute(SQL["forget_mitra_devices"], mitra_ids)

@@ -20,3 +20,16 @@ SELECT EXISTS(
     customer_id = ANY($1::uuid[])
     AND (is_unended(status) OR ended_at > $2)
 );
+
+-- name: forget_mitra_devices
+-- Forget which devices of mitras have messages without showing them. Sessions are locked in the order of their ids.
+UPDATE chat_sessions
+SET mitra_unshown = NULL
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM chat_sessions
+    WHERE mitra_id = ANY($1::uuid[]) AND mitra_unshown IS NOT NULL
+    ORDER BY id
+    FOR NO KEY UPDATE
+  ));

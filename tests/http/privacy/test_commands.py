@@ -69,8 +69,14 @@ async def test_command_erases_a_deactivated_mitra_and_keeps_their_conversations(
     operator = await world.operator()
     await operator.call("PATCH", f"/internal/mitras/{mitra_id}", {"is_active": False})
     world.mitras.remove(mitra)
+    noted = "UPDATE chat_sessions SET mitra_unshown = '{}' WHERE id = $1"
+    await world.stack.sql(noted, session_id)
     world.stack.command("mitra", "erase", mitra_id, "--operator", EMAIL)
     await completed(world, mitra_id)
+    assert (
+        await world.stack.sql("SELECT 1 FROM chat_sessions WHERE mitra_unshown IS NOT NULL AND id = $1", session_id)
+        == []
+    )
     assert (await entries(world, mitra_id))[0] == ("mitra.erased", "Root")
     for table in ("mitras", "auth_sessions", "otp_requests", "operator_audit_log", "pushes"):
         text = "\n".join(row["t"] for row in await world.stack.sql(f"SELECT t::text AS t FROM {table} t"))
