@@ -117,12 +117,21 @@ class ProxiedWorld(World):
 
 @attrs.frozen
 class Front:
-    """A running proxy: its name, the service behind it, its port for operators, and the file with its certificate."""
+    """A running proxy: its name, the service behind it, its port for operators, and its folder."""
 
     proxy: str
     inside: int
     stack: TwoOfEach
-    certificate: pathlib.Path
+    folder: pathlib.Path
+
+    @property
+    def certificate(self) -> pathlib.Path:
+        """Return the file with its certificate."""
+        return self.folder / "tls.crt"
+
+    def logged(self) -> str:
+        """Return all that it logged."""
+        return "".join(file.read_text(errors="replace") for file in self.folder.glob("*.log"))
 
 
 def command_of(proxy: str, folder: pathlib.Path, file: pathlib.Path) -> list[str]:
@@ -159,7 +168,7 @@ def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
             process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder)
         try:
             await_listening(port, process, log)
-            yield Front(proxy, inside, stack.behind(port), folder / "tls.crt")
+            yield Front(proxy, inside, stack.behind(port), folder)
         finally:
             process.terminate()
             try:

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import copy
 import functools
 import itertools
 import json
 import random
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.deploy.programs import PROXIES, missing
 from tests.stack import within
 from tools.driving.device import Device, RecordedSocket
 from tools.driving.sesi_client import Closed
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 ANONYMOUS = "/api/shared/auth/anonymous"
@@ -170,6 +173,27 @@ async def test_control_center_is_served_inside_to_the_named_network_only(fronts:
                     assert "Strict-Transport-Security" in answer.headers
             except aiohttp.ClientConnectionError:
                 assert not served
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+async def test_no_log_has_a_query_string_even_if_no_process_is_there(two_of_each: TwoOfEach, proxy: str) -> None:
+    if absent := missing(proxy):
+        pytest.skip(absent)
+    gone = copy.copy(two_of_each)
+    gone.ports = {name: free_port() for name in two_of_each.ports}
+    with in_front(proxy, gone) as front:
+        trust = ssl.create_default_context(cafile=str(front.certificate))
+        addresses = (front.stack.addresses.public + CONFIG, f"https://{NAME}:{front.inside}/internal/mitras")
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(resolver=OnlyHere(), ssl=trust)) as http:
+            for address in addresses:
+                async with http.get(address, params={"search": "628120000"}) as answer:
+                    assert answer.status in {502, 503, 504}
+        deadline = time.monotonic() + within(5)
+        while "/internal/mitras" not in front.logged():
+            assert time.monotonic() < deadline, front.logged()
+            await asyncio.sleep(0.05)
+        assert CONFIG in front.logged()
+        assert "628120000" not in front.logged()
 
 
 async def keep_asking(mitra: Device, until: Callable[[], bool]) -> int:
