@@ -97,7 +97,7 @@ def units(deploy: pathlib.Path) -> str:
             copies.append(pathlib.Path(folder) / file.name)
             # systemd-analyze looks for the programs, which are not installed here.
             copies[-1].write_text(
-                re.sub("/opt/sesi/bin/sesi|/usr/bin/(pgbackrest|curl)", "/bin/true", file.read_text())
+                re.sub("/opt/sesi(-%i)?/bin/sesi|/usr/bin/(pgbackrest|curl)", "/bin/true", file.read_text())
             )
         code, said = said_by(path_of("systemd-analyze"), "verify", *copies)
     if code or said:

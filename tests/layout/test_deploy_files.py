@@ -5,6 +5,7 @@ The checkers of `tests/deploy` know none of these.
 
 import pathlib
 import re
+import subprocess
 import tomllib
 
 import attrs
@@ -127,7 +128,7 @@ def test_stop_times_cover_the_drain_and_the_grace_of_the_defaults() -> None:
     default = {field.name: field.metadata["default"] for field in attrs.fields(Settings)}
     needed = int(default["drain_seconds"]) + int(default["shutdown_grace_seconds"]) + 10
     assert f"stop_grace_period: {needed}s" in (DEPLOY / "compose.yaml").read_text()
-    processes = [path for path in UNITS if "@" in path.name]
+    processes = [path for path in UNITS if "@" in path.name and "migrate" not in path.name]
     assert len(processes) == 3
     for path in processes:
         assert f"\nTimeoutStopSec={needed}\n" in path.read_text(), path
@@ -142,3 +143,43 @@ def test_units_of_the_database_servers_user_do_not_remove_its_shared_memory() ->
     units = [unit.read_text() for unit in (DEPLOY / "pgbackrest").glob("*.service")]
     assert len(units) == 2
     assert all("\nUser=postgres\n" in unit and "\nRemoveIPC=no\n" in unit for unit in units)
+
+
+# Stands for each program of the page's Upgrade: notes the call, and fails if it is the one that shall.
+PROGRAM = """#!/bin/bash
+called="$(basename "$0") $*"
+echo "$called" >> calls
+[[ "$called" != "$FAILING"* ]] || { [[ $2 == --property* ]] && echo 'code=exited ; status=22 }'; exit 1; }
+[[ $1 != show ]] || echo 'code=exited ; status=0 }'
+"""
+RESTARTS = [f"sesi-{kind}@{number}" for kind in ("realtime", "api", "jobs") for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "linked", "restarted"),
+    [
+        ("install.sh", False, []),
+        ("systemctl start sesi-migrate", False, []),
+        ("runuser", False, []),
+        ("systemctl restart sesi-api@1", True, RESTARTS[:3]),
+        ("systemctl show --property=ExecStartPost sesi-realtime@2", True, RESTARTS[:2]),
+        ("nothing", True, RESTARTS),
+    ],
+)
+def test_upgrade_ends_at_the_first_step_that_fails(
+    failing: str, linked: bool, restarted: list[str], tmp_path: pathlib.Path
+) -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    upgrade = re.search(r"^## Upgrade$.*?^```sh\n(.*?)^```$", page, re.M | re.S)
+    assert upgrade is not None
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "roles.sql").touch()
+    for name in ("deploy/install.sh", "systemctl", "runuser", "ln", "cp", "install", "sesi-run"):
+        (tmp_path / name).write_text(PROGRAM)
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FAILING": failing}
+    done = subprocess.run(["bash", "-c", upgrade[1]], cwd=tmp_path, env=environment, check=False)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[-1] for call in calls if " restart " in call] == restarted
+    assert ("ln -sfn /opt/sesi-1.1.0 /opt/sesi" in calls) is linked
+    assert (done.returncode == 0) is (failing == "nothing") is (calls[-1] == "sesi-run audit")
