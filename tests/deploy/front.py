@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import os
 import pathlib
 import signal
 import socket
@@ -154,8 +155,8 @@ def await_listening(port: int, process: subprocess.Popen[bytes], log: pathlib.Pa
 
 
 @contextlib.contextmanager
-def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
-    """Run a proxy in front of the service."""
+def in_front(proxy: str, stack: TwoOfEach, **env: str) -> Iterator[Front]:
+    """Run a proxy in front of the service, with these environment variables."""
     with tempfile.TemporaryDirectory(prefix=f"sesi-{proxy}-") as made:
         folder = pathlib.Path(made)
         folder.chmod(0o755)  # under root the workers of nginx are another user, and write long bodies here
@@ -165,7 +166,9 @@ def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
         file = place(proxy, DEPLOY, folder, port=port, inside=inside, ports=ports)
         log = folder / "output.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder)
+            process = subprocess.Popen(
+                command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder, env={**os.environ, **env}
+            )
         try:
             await_listening(port, process, log)
             yield Front(proxy, inside, stack.behind(port), folder)

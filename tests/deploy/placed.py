@@ -65,7 +65,7 @@ def place(
     else:
         changes |= {
             'bind ":${SESI_PORT-443}"': f"bind 127.0.0.1:{port}",
-            'bind "${SESI_INSIDE-127.0.0.1}:8443"': f"bind 127.0.0.1:{inside}",
+            '"${SESI_INSIDE-127.0.0.1}:8443"': f'"${{SESI_INSIDE-127.0.0.1}}:{inside}"',
             "    user haproxy\n    group haproxy\n": "",  # the tests may run as another user than root
             "maxconn 50000": "maxconn 5000",  # a container may open fewer files than a server
         }

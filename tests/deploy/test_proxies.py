@@ -175,6 +175,17 @@ async def test_control_center_is_served_inside_to_the_named_network_only(fronts:
                 assert not served
 
 
+async def test_haproxy_serves_the_public_before_the_inside_address_is_there(two_of_each: TwoOfEach) -> None:
+    if absent := missing("haproxy"):
+        pytest.skip(absent)
+    with in_front("haproxy", two_of_each, SESI_INSIDE="192.0.2.7") as front:
+        trust = ssl.create_default_context(cafile=str(front.certificate))
+        connector = aiohttp.TCPConnector(resolver=OnlyHere(), ssl=trust)
+        url = front.stack.addresses.public + "/.well-known/other"
+        async with aiohttp.ClientSession(connector=connector) as http, http.get(url) as answer:
+            assert answer.status == 404
+
+
 @pytest.mark.parametrize("proxy", PROXIES)
 async def test_no_log_has_a_query_string_even_if_no_process_is_there(two_of_each: TwoOfEach, proxy: str) -> None:
     if absent := missing(proxy):
