@@ -3,9 +3,11 @@
 The checkers of `tests/deploy` know none of these.
 """
 
+import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import tomllib
 
 import attrs
@@ -183,3 +185,39 @@ def test_upgrade_ends_at_the_first_step_that_fails(
     assert [call.split()[-1] for call in calls if " restart " in call] == restarted
     assert ("ln -sfn /opt/sesi-1.1.0 /opt/sesi" in calls) is linked
     assert (done.returncode == 0) is (failing == "nothing") is (calls[-1] == "sesi-run audit")
+
+
+def test_sesi_run_gives_the_journal_no_argument_and_all_lines_of_erasures(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "systemd-run").write_text('#!/bin/bash\nprintf "%s\\n" "$@" >> options\necho erased >&2\n')
+    (tmp_path / "systemd-cat").write_text("#!/bin/bash\ncat >> journal\n")
+    for name in ("systemd-run", "systemd-cat"):
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for words in (["operator", "create", "--email", "you@example.com"], ["erasures", "reapply", "/dev/stdin"]):
+        done = subprocess.run(
+            [DEPLOY / "sesi-run", *words],
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+        assert done.stderr == b"erased\n"
+        assert f"--description=sesi {words[0]}" in (tmp_path / "options").read_text().splitlines()
+        assert (tmp_path / "journal").exists() is (words[0] == "erasures")
+    assert (tmp_path / "journal").read_text() == "erased\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_user_of_sesi_runs_unit_can_open_what_root_has_piped() -> None:
+    script = (DEPLOY / "sesi-run").read_text().replace("/opt/sesi/bin/sesi", "/bin/cat")
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as calls:
+        os.chmod(folder, 0o755)
+        (pathlib.Path(folder) / "redis_url").touch()
+        command = ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-c", script, "sesi-run", "/dev/stdin"]
+        environment = {"PATH": "/usr/bin:/bin", "CREDENTIALS_DIRECTORY": folder}
+        calls.write(b"a call")
+        calls.seek(0)
+        by_file = subprocess.run(command, env=environment, stdin=calls, capture_output=True, check=False)
+        by_pipe = subprocess.run(command, env=environment, input=b"a call", capture_output=True, check=False)
+    assert (by_file.stdout, by_pipe.stdout) == (b"a call", b"a call"), (by_file.stderr, by_pipe.stderr)
