@@ -221,3 +221,21 @@ def test_user_of_sesi_runs_unit_can_open_what_root_has_piped() -> None:
         by_file = subprocess.run(command, env=environment, stdin=calls, capture_output=True, check=False)
         by_pipe = subprocess.run(command, env=environment, input=b"a call", capture_output=True, check=False)
     assert (by_file.stdout, by_pipe.stdout) == (b"a call", b"a call"), (by_file.stderr, by_pipe.stderr)
+
+
+def test_secrets_sh_leaves_no_empty_secret_if_openssl_fails(tmp_path: pathlib.Path) -> None:
+    script = (DEPLOY / "secrets.sh").read_text().replace("/etc/", f"{tmp_path}/etc/")
+    (tmp_path / "etc" / "redis").mkdir(parents=True)
+    for name in ("runuser", "systemctl", "chown"):
+        (tmp_path / name).write_text("#!/bin/bash\ncat > /dev/null\n")
+    (tmp_path / "openssl").write_text('#!/bin/bash\n[ "$2 $3" != "$FAILING" ] && echo made\n')
+    for name in ("runuser", "systemctl", "chown", "openssl"):
+        (tmp_path / name).chmod(0o755)
+    secrets: list[pathlib.Path] = []
+    for failing in ("-hex 24", "-hex 32", "-base64 48", "nothing"):
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FAILING": failing}
+        done = subprocess.run(["bash", "-c", script], env=environment, stdin=subprocess.DEVNULL, check=False)
+        assert (done.returncode == 0) is (failing == "nothing")
+        secrets = [*(tmp_path / "etc" / "sesi").glob("*/*"), *(tmp_path / "etc" / "pgbackrest").glob("*/*")]
+        assert all("made" in secret.read_text() for secret in secrets if secret.suffix != ".new")
+    assert len(secrets) == 9
