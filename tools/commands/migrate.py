@@ -79,7 +79,9 @@ async def migrate(url: str, report: Report = unreported) -> int:
 
 @contextlib.asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
+    # The session of the lock has nothing to do while the other one migrates.
+    settings = {"lock_timeout": LOCK_TIMEOUT, "idle_session_timeout": "0"}
+    connection = await asyncpg.connect(url, timeout=5, server_settings=settings)
     try:
         yield connection
     finally:
