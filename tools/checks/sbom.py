@@ -12,7 +12,6 @@ from typing import Any
 from tools.pages.licences import LOCK, ROOT, packages
 
 PROGRAM = ROOT / ".venv" / "bin" / "cyclonedx-py"
-TARGET = ROOT / "build" / "sesi.cdx.json"
 
 
 def inventory() -> dict[str, Any]:
@@ -31,17 +30,12 @@ def inventory() -> dict[str, Any]:
     return document
 
 
-def main(target: pathlib.Path = TARGET) -> int:
+def main(target: pathlib.Path) -> int:
     """Write the file; return the exit code."""
     if not PROGRAM.exists():
         print("cyclonedx-py is missing: run `make release`, which installs it", file=sys.stderr)
         return 2
     document = inventory()
-    target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
-    print(f"{target.relative_to(ROOT)}: {len(document['components'])} packages")
+    print(f"{target.name}: {len(document['components'])} packages")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
