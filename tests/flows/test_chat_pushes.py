@@ -1,7 +1,5 @@
 """The search for parties who have not acknowledged a message. Chats of live sessions wait for the rows that it locks."""
 
-import json
-
 import pytest
 
 from core.base import ids
@@ -56,7 +54,7 @@ def test_repeated_note_writes_nothing_and_lowers_nothing(clean_harness: Harness)
                 ],
             )
             row = await chat.row("SELECT customer_unshown, xmin::text FROM chat_sessions WHERE id = $1")
-            return json.loads(row["customer_unshown"]), row["xmin"]
+            return row["customer_unshown"], row["xmin"]
 
         first, version = await note(first=5)
         assert first == {devices[0]: 5}

@@ -7,7 +7,7 @@ import pytest
 from tools.checks import release, sbom
 
 KINDS = (
-    "sesi-*.whl", "sesi-*.tar.gz", "sesi_client-*.whl", "sesi_client-*.tar.gz", "sesi-client-*.tgz", "sesi-chart-*.tgz",
+    "sesi-[0-9]*.whl", "sesi-[0-9]*.tar.gz", "sesi_client-*.whl", "sesi_client-*.tar.gz", "sesi-client-*.tgz", "sesi-chart-*.tgz",
     "sesi-docs-*.tar.gz", "public.openapi.json", "internal.openapi.json", "sockets.asyncapi.json", "errors.json",
     "sesi.cdx.json", release.SUMS,
 )  # fmt: skip

@@ -32,7 +32,8 @@ VERSIONED = {
     "deploy/chart/Chart.yaml": r"^version: (.+)$",
     "deploy/chart/Chart.yaml ": r'^appVersion: "(.+)"$',
 }
-BUILD = "from setuptools import build_meta as b; import sys; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
+# setuptools leaves its own arguments behind.
+BUILD = "import sys; from setuptools import build_meta as b; to = sys.argv[1]; b.build_wheel(to); b.build_sdist(to)"
 INTERFACES = ("public.openapi.json", "internal.openapi.json", "sockets.asyncapi.json", "errors.json")
 
 
