@@ -108,7 +108,7 @@ async def test_too_little_history_is_refused_with_what_is_missing(world: World) 
     details = error["details"]
     assert [details[f"least_{name}"] for name in ("days", "searches", "answers")] == [14, 300, 500]
     assert details["days"] < 14
-    assert details["searches"] == 5 * 21
+    assert 5 * 21 <= details["searches"] < 300  # and those of other tests
 
 
 @pytest.mark.parametrize(
