@@ -15,7 +15,7 @@ import pytest
 from core.app.reactions import open_runtime
 from core.base.id_ranges import month_of, months_after
 from core.desk.audits.rules import Depth
-from core.desk.ledger.audit import FIRST
+from core.desk.ledger.audit import first_of
 from core.desk.ledger.audit_rules import rules_of
 from core.desk.support import AT_MOST
 from core.payments.reconciliation import store as reconciliation
@@ -188,7 +188,7 @@ async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) 
         for rule in rules_of(Depth.CHEAP):
             args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
             async with plans.explained(connection) as seen:
-                await connection.fetch(FIRST.format(rule=rule.sql, name="'a rule'"), *(args or ()))
+                await connection.fetch(*first_of(rule, args or ()))
             found[rule.name] = seen[-1]
         (row,) = await connection.fetch(OPEN_WORK)
     finally:

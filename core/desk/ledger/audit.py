@@ -35,7 +35,7 @@ FROM ({{rule}}
 ) AS broken (id, detail)
 WHERE NOT EXISTS (
   SELECT FROM accepted_violations AS a
-  WHERE a.rule = {{name}} AND a.object_id = broken.id AND a.detail = coalesce(broken.detail, '')
+  WHERE a.rule = ${{name}} AND a.object_id = broken.id AND a.detail = coalesce(broken.detail, '')
 )
 LIMIT {FIRST_IDS}"""
 
@@ -142,14 +142,18 @@ async def results(runtime: Runtime, rules: Iterable[Rule]) -> AsyncIterator[Rule
         raise RulesTooSlow(", ".join(slow))
 
 
+def first_of(rule: Rule, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the statement that finds the first rows that break a rule, and its arguments; `args` are the rule's."""
+    return FIRST.format(rule=rule.sql, name=len(args) + 1), *args, rule.name
+
+
 async def _result(runtime: Runtime, rule: Rule, server: tuple[Database, float] | None) -> RuleResult:
     db, lag_s = server or (runtime.db, None)
     args = _arguments(runtime, rule, behind_s=lag_s or 0.0)
     if args is None:
         return RuleResult(rule=rule.name, violations=0, first_ids=[])
     async with _reading(db) as connection:
-        name = "'" + rule.name.replace("'", "''") + "'"
-        rows = await connection.fetch(FIRST.format(rule=rule.sql, name=name), *args, timeout=STATEMENT_S + SPARE_S)
+        rows = await connection.fetch(*first_of(rule, args), timeout=STATEMENT_S + SPARE_S)
     return RuleResult(
         rule=rule.name, violations=rows[0]["violations"] if rows else 0, first_ids=[row["id"] for row in rows]
     )
