@@ -3,10 +3,27 @@
 Use it where hundreds of cases take a millisecond each. All cases run, and each that fails is in the failure with its name.
 """
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+
+@contextlib.contextmanager
+def noting(label: str, failed: list[Exception]) -> Iterator[None]:
+    """Add what the block raises to `failed`, with the name of its case."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"the case: {label}")
+        failed.append(error)
+
+
+def check(failed: list[Exception], count: int) -> None:
+    """Raise the failures of `count` cases, if there are any."""
+    if failed:
+        raise ExceptionGroup(f"{len(failed)} of {count} cases failed", failed)
 
 
 def for_each(
@@ -25,36 +42,25 @@ def for_each(
         cases.append((label, dict(zip(names, values, strict=True))))
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        def attempts(failed: list[Exception]) -> Iterator[dict[str, Any]]:
-            for label, case in cases:
-                before = len(failed)
-                yield case
-                for error in failed[before:]:
-                    error.add_note(f"the case: {label}")
-            if failed:
-                raise ExceptionGroup(f"{len(failed)} of {len(cases)} cases failed", failed)
-
         if inspect.iscoroutinefunction(test):
 
             @functools.wraps(test)
             async def whole(**given: Any) -> None:
                 failed: list[Exception] = []
-                for case in attempts(failed):
-                    try:
+                for label, case in cases:
+                    with noting(label, failed):
                         await test(**given, **case)
-                    except Exception as error:
-                        failed.append(error)
+                check(failed, len(cases))
 
         else:
 
             @functools.wraps(test)
             def whole(**given: Any) -> None:
                 failed: list[Exception] = []
-                for case in attempts(failed):
-                    try:
+                for label, case in cases:
+                    with noting(label, failed):
                         test(**given, **case)
-                    except Exception as error:
-                        failed.append(error)
+                check(failed, len(cases))
 
         signature = inspect.signature(test)
         rest = [parameter for name, parameter in signature.parameters.items() if name not in names]

@@ -103,6 +103,14 @@ async def empty(stack: Stack, template: str) -> AsyncIterator[str]:
         await stack.sql("DROP DATABASE empty WITH (FORCE)")
 
 
+async def do_all_work(runtime: Runtime) -> None:
+    """Write a row, and run everything that the jobs process runs."""
+    async with runtime.transaction() as tx:
+        await customers.create_anonymous(tx, ids.new_id())
+    for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
+        await run(runtime)
+
+
 async def opened(stack: Stack, role: str, database: str) -> Runtime:
     """Open a runtime in this process with a role, at real speed."""
     env = {**stack.env, "DATABASE_URL": url_of(stack, role, database), "DATABASE_READ_URL": "", "SESI_TIME_SCALE": "1"}
@@ -278,10 +286,7 @@ async def test_processes_of_a_plain_owner_go_on_after_its_database_is_separated(
         for _ in range(2):
             separate(stack, "of_plain")
             assert {row["owner"] for row in await runtime.db.fetch(OWNERS)} == {"sesi_jobs", "sesi_migrate"}
-            async with runtime.transaction() as tx:
-                await customers.create_anonymous(tx, ids.new_id())
-            for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
-                await run(runtime)
+            await do_all_work(runtime)
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await runtime.db.fetch("DELETE FROM customer_transactions")
     finally:
@@ -395,10 +400,7 @@ async def test_owner_who_may_create_roles_separates_them_without_a_superuser(sta
     await connection.close()
     runtime = await opened(stack, "hosted_jobs", "hosted")
     try:
-        async with runtime.transaction() as tx:
-            await customers.create_anonymous(tx, ids.new_id())
-        for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
-            await run(runtime)
+        await do_all_work(runtime)
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await runtime.db.fetch("DELETE FROM customer_transactions")
     finally:
