@@ -176,14 +176,13 @@ def passed(name: str, work: Callable[[], bool]) -> list[str]:
 def main() -> int:
     """Run the requested parts; return the exit code."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--client-only", action="store_true", help="only test the generated client")
     arguments.add_argument("--seconds", type=int, default=SECONDS, help="seconds for each kind of user")
     asked = arguments.parse_args()
     stack = Stack(**UNLIMITED)
     failed: list[str] = []
     try:
         failed += passed("generated client", lambda: client_proof(stack))
-        for run in [] if asked.client_only else asyncio.run(people(stack)):
+        for run in asyncio.run(people(stack)):
             # The few routes of `party` are customer routes too: each of the two runs gets half the time.
             seconds = asked.seconds // 2 if run.kind is UserType.CUSTOMER else asked.seconds
             failed += passed(run.name, lambda run=run, seconds=seconds: fuzz(stack, run, seconds))

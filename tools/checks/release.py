@@ -129,8 +129,7 @@ class Release:
             shutil.copy(self.copy / "docs/api" / name, self.target)
         chart = self.target / f"sesi-chart-{self.version}.tgz"
         archive(self.copy / "deploy/chart", "sesi", chart, self.at)
-        sbom = "from tools.checks.sbom import main; import pathlib, sys; sys.exit(main(pathlib.Path(sys.argv[1])))"
-        self.run(sys.executable, "-c", sbom, self.target / "sesi.cdx.json")
+        self.run(sys.executable, "-m", "tools.checks.sbom", self.target / "sesi.cdx.json")
 
     def sums(self) -> None:
         """Write the SHA-256 of all files, as sha256sum does."""

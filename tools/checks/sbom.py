@@ -39,3 +39,7 @@ def main(target: pathlib.Path) -> int:
     target.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     print(f"{target.name}: {len(document['components'])} packages")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
