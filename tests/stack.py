@@ -36,6 +36,7 @@ from tools.driving.sesi_client import Refused
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
 CALLBACK_TOKEN = "a-callback-token-for-the-tests"
+CHEAP_PASSWORDS = {"PASSWORD_ROUNDS": "4"}  # a hash with the default of 11 costs more than most tests
 CADENCE_S = 30  # seconds between heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
 STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
 NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones met once in a thousand runs
@@ -144,14 +145,14 @@ class Stack(Service):
 
     def __init__(self, *, scale: float = 1, only_database: bool = False, code: SourceTree = OURS, **env: str) -> None:
         self.inbox = CodeInbox()
-        # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
+        # Signing in takes two calls, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None
         self.unaudited: list[str] = []  # the tests since the last ledger audit
         self.audit_due = 0.0  # by time.monotonic
         template = self.template() if code.folder is None else None  # it has the schema of our version
         super().__init__(
             durable=False, scale=scale, template=template, prefix="sesi-test-", code=code,
-            **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
+            **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **CHEAP_PASSWORDS, **env},
         )  # fmt: skip
         self._looks = Looks(self.database_url)
         if self.kept_logs is not None and template is not None:
