@@ -44,7 +44,7 @@ async def test_value_is_tried_from_the_settings_and_saved_with_its_forecast(
         after = (await audits(world, "max_customers_per_mitra"))[-1]["after"]
         assert f"id={after['simulation_id']}" in page.url
         assert after["forecast"][0]["figure"] == "unserved"
-        came = page.get_by_role("region", name=f"{value} sessions → {value + 2} sessions")
+        came = page.get_by_role("article", name=f"{value} sessions → {value + 2} sessions")
         await expect(came.get_by_role("row").filter(has_text="Unserved searches")).to_contain_text("not yet known")
 
 
@@ -104,10 +104,11 @@ async def test_forecast_that_missed_is_marked_a_week_later(window: BrowserWindow
     value = (await (await world.operator()).get("/internal/config/blast_size"))["value"]
     simulation_id = await stored(world, {"blast_size": value + 1})
     async with world.setting(blast_size=value), past_weeks(world.stack.transaction):
+        await saved_ten_days_ago(world, value + 1, await stored(world, {"blast_size": value + 1}))
         await saved_ten_days_ago(world, value + 1, simulation_id)
         await window.open("#/settings/what-if")
         await window.settled()
-        came = page.get_by_role("region").filter(has=page.locator(f"h3 a[href*='{simulation_id}']"))
+        came = page.get_by_role("article").filter(has=page.locator(f"h3 a[href*='{simulation_id}']"))
         waits = came.get_by_role("row").filter(has_text="Half of the customers wait at most")
         await expect(waits).to_contain_text("13 s")
         await expect(waits).to_contain_text("outside the interval")

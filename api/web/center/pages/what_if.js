@@ -390,7 +390,7 @@ class WhatIfPage extends Page {
     const columns = [...forecastColumns(), { label: t("Happened"), cell: happened }];
     const known = forecast.filter((one) => one.figure !== "load");
     return h(
-      "section",
+      "article",
       { "aria-label": words },
       h("h3", {}, h("a", { href: address(PATH, { id: simulation_id }) }, words)),
       h("p", { class: "quiet" }, time(changed_at)),
