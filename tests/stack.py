@@ -27,7 +27,6 @@ from tests import plans
 from tests.looks import READ, WRITE, Looks
 from tests.tiers import QUICK
 from tests.verdicts import NeverSeen, Violation, check_books
-from tools.bench.machine import yardstick
 from tools.driving.device import Device, SignedIn
 from tools.driving.inbox import CodeInbox
 from tools.driving.service import OURS, Service, SourceTree
@@ -41,7 +40,8 @@ CADENCE_S = 30  # seconds between heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
 STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
 NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones met once in a thousand runs
 LEAST_MARGIN_S = 1.0  # of a time limit: a worker of the run may stall for as long
-QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
+WORK = range(1_500_000)  # see _slowdown
+QUIET_S = 0.025  # seconds that a sum of them takes on an idle machine
 LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 6.0
 # By default a connection plans each of the first five calls of a statement, and tests make few calls.
@@ -90,9 +90,9 @@ def within(seconds: float) -> float:
 
 @functools.lru_cache(maxsize=1)
 def _slowdown(_: int) -> float:
-    """Return the slowdown, measured once for each span of LOOK_EVERY_S: it takes 0.06 to 0.2 s of CPU time."""
+    """Return the slowdown, measured once for each span of LOOK_EVERY_S: it takes some 30 ms of CPU time."""
     began = time.monotonic()
-    yardstick()
+    sum(WORK)
     return max(1.0, (time.monotonic() - began) / QUIET_S)
 
 

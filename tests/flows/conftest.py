@@ -32,7 +32,7 @@ from core.runtime.container import Runtime
 from core.sessions import store as sessions
 from core.settings.environment import read
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
-from tests.stack import Stack
+from tests.stack import CHEAP_PASSWORDS, Stack
 from tools.embedded.ownership import EmbeddedServers
 from tools.embedded.servers import Embedded
 
@@ -258,6 +258,7 @@ async def _open(found: EmbeddedServers) -> Runtime:
                 "DATABASE_URL": found.database_url,
                 "REDIS_URL": found.redis_url,
                 "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
+                **CHEAP_PASSWORDS,
             }
         )
     )

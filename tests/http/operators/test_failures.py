@@ -280,8 +280,8 @@ async def test_worklist_counts_failures_by_their_problem(world: World) -> None:
     assert await ids(problem="refund_failed") & made == {declined["id"]}
 
     async def counted_and_listed() -> tuple[dict[str, Any], dict[str, Any]]:
-        rows = await every(mine.client, FAILURES, limit=100, operator_action="none", snoozed=False)
-        put_aside = await every(mine.client, FAILURES, limit=100, operator_action="none", snoozed=True)
+        rows = await every(mine.client, FAILURES, limit=100, operator_action="none", snoozed="false")
+        put_aside = await every(mine.client, FAILURES, limit=100, operator_action="none", snoozed="true")
         is_refunding = {row["id"]: (row["refund"] or {}).get("status") in OPEN for row in [*rows, *put_aside]}
         waiting = [row for row in rows if not is_refunding[row["id"]]]
         workers = [row["assigned_to"]["id"] for row in rows if row["assigned_to"]]
@@ -292,13 +292,16 @@ async def test_worklist_counts_failures_by_their_problem(world: World) -> None:
             "taken": len(workers),
             "mine": workers.count(mine.id),
             "snoozed": len(put_aside),
-            **{problem: len(await ids(problem=problem, snoozed=False)) for problem in ("late", "stuck", "refund_failed")},
+            **{
+                problem: len(await ids(problem=problem, snoozed="false"))
+                for problem in ("late", "stuck", "refund_failed")
+            },
         }
         counted = await mine.client.get("/internal/worklist")
         return {kind: counted[kind] for kind in listed}, listed
 
     # The refunds of other tests may end between two reads.
-    counted, listed = await world.until(counted_and_listed, lambda seen: seen[0] == seen[1])
+    counted, _ = await world.until(counted_and_listed, lambda seen: seen[0] == seen[1])
     assert counted["mine"] == 1
     assert min(counted[kind] for kind in ("late", "stuck", "refund_failed", "snoozed")) >= 1
     assert counted["refunding"] >= 2

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import json
 import secrets
 import threading
@@ -83,15 +84,14 @@ class Key:
     """A signing key of an identity provider."""
 
     kid: str
-    private: PrivateKeyTypes
-    algorithm: str
+    algorithm: str = "RS256"
 
-    @classmethod
-    def make(cls, kid: str, algorithm: str = "RS256") -> "Key":
-        """Create a key."""
-        if algorithm == "ES256":
-            return cls(kid, ec.generate_private_key(ec.SECP256R1()), algorithm)
-        return cls(kid, rsa.generate_private_key(public_exponent=65537, key_size=2048), algorithm)
+    @functools.cached_property
+    def private(self) -> PrivateKeyTypes:
+        """Return the private key. Generating one for RSA is slow, so it happens at the first use."""
+        if self.algorithm == "ES256":
+            return ec.generate_private_key(ec.SECP256R1())
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def published(self) -> dict[str, Any]:
         """Return the public key as a JWK."""
@@ -100,9 +100,8 @@ class Key:
         return {**made, "kid": self.kid, "alg": self.algorithm, "use": "sig"}
 
 
-# Generating an RSA key is slow, so the tests share these.
-RSA_KEYS = [Key.make(f"rsa-{n}") for n in range(3)]
-EC_KEY = Key.make("ec-1", "ES256")
+RSA_KEYS = [Key(f"rsa-{n}") for n in range(3)]  # all tests share them
+EC_KEY = Key("ec-1", "ES256")
 
 
 class IdentityServer(Server):
