@@ -16,9 +16,10 @@ from realtime.connection import SEND_AGAIN, Connection
 from realtime.feeds import Feed
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 
-# Between the starts of two batches, unless APART_ROWS messages wait: a commit costs more than the few messages that come
+# Between the starts of two batches, unless GATHER_ROWS messages wait: a commit costs more than the few messages that come
 # in this time, and no person sees these milliseconds. The first message after a pause is stored at once.
-GATHER_S = 0.006
+GATHER_S = 0.005
+GATHER_ROWS = 8
 # A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if
 # the first has run for SLOW_S seconds. Batches older than HELD_S are blocked on a lock and don't count. If another
 # process has written to the same sessions within CROSSED_S, only the latter condition counts: two batches would wait
@@ -91,7 +92,7 @@ class MessageSchedule:
         now, queue = self._loop.time(), self._queue
         counted = [began for began in self._began.values() if now + TICK_S < began + HELD_S]  # oldest first
         at = -math.inf if queue.ready else queue.due
-        if queue.ready < APART_ROWS:
+        if queue.ready < GATHER_ROWS:
             at = max(at, self._last_began + GATHER_S)
         if len(counted) >= AT_ONCE:
             at = max(at, counted[0] + HELD_S)
