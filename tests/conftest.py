@@ -8,9 +8,11 @@ import pathlib
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from core.providers.http_client import HttpClient
 from tests import tiers
@@ -60,6 +62,24 @@ LONG = (
     "flows",
     "gateway",
 )
+
+
+# Folders with a service for all their files: each is run by one worker, so that it is started once.
+TOGETHER = ("tests/http/gateway", "tests/http/privacy", "tests/http/sign_in", "tests/sockets/push")
+
+
+class Together(LoadFileScheduling):
+    """Give each file to one worker, and the files of some folders to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        folder = file.rpartition("/")[0]
+        return folder if folder in TOGETHER else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """Schedule the tests of all workers."""
+    return Together(config, log)
 
 
 def shared_services(item: pytest.Item) -> int:

@@ -1,7 +1,8 @@
 """Which tests a run has: those of `make test`, or all of them (`make test-all`).
 
-`make test` leaves out the folders whose tests need engines, a browser, many restarts or real waiting, and the tests of
-these kinds that stand with their subject and have the mark `slow`. One journey of each kind is part of it.
+`make test` leaves out the folders whose tests need engines, a browser, many restarts or real waiting, those that look at
+the tree itself, and the tests of these kinds that stand with their subject and have the mark `slow`. One journey of each
+kind is part of it.
 """
 
 import functools
@@ -14,7 +15,9 @@ import pytest
 
 T = TypeVar("T")
 ROOT = pathlib.Path(__file__).parent
-SLOW = frozenset({"apps", "backup", "client", "deploy", "faults", "ha", "migrations", "pages", "tools", "traces"})
+SLOW = frozenset(
+    {"apps", "backup", "client", "deploy", "faults", "ha", "layout", "migrations", "pages", "tools", "traces"}
+)
 # Slow tests that are part of `make test`: a paid session over its whole time, and one in a browser; a kill at a commit; an
 # upgrade; the client library on the vectors.
 JOURNEYS = {

@@ -9,7 +9,7 @@ from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import Stack, World
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def simulated() -> Iterator[SimulatedGateway]:
     """Yield the simulated gateway."""
     made = SimulatedGateway()
@@ -17,7 +17,7 @@ def simulated() -> Iterator[SimulatedGateway]:
     made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
     """Yield a service with the gateway enabled."""
     made = Stack(scale=60, **simulated.environment, ACCESS_TOKEN_SECONDS="86400", **PATIENT)

@@ -13,7 +13,7 @@ from tools.driving.push_inbox import PushInbox
 OFTEN = {"realtime.push.TICK_S": 0.1, "realtime.push.CHATS_S": 0.2}  # looks for events and chats without a push
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def inbox() -> Iterator[PushInbox]:
     """Yield the simulated provider."""
     made = PushInbox()
@@ -21,7 +21,7 @@ def inbox() -> Iterator[PushInbox]:
     made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack(inbox: PushInbox) -> Iterator[Stack]:
     """Yield a service at real speed that sends its pushes to the simulated provider."""
     made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1", **{CONSTANTS: json.dumps(OFTEN)})
