@@ -101,7 +101,7 @@ def _environment(tree: pathlib.Path) -> str:
             _run([sys.executable, "-m", "venv", str(home)])
             pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             _run([*pip, "--require-hashes", "--no-deps", *(word for lock in locks for word in ("-r", str(lock)))])
-            # For the version that its processes read; they run the code of their own tree.
+            # Its processes read their version from the installed package, and run the code of the checkout.
             _run([*pip, "--no-deps", "--no-build-isolation", "-e", str(tree)])
             installed.touch()
     return str(python)
