@@ -22,7 +22,7 @@ STATUSES = {
     "open": "not met yet",
     "none": "does not apply",
 }
-TEST = re.compile(r"\w+/\w+\.py(::\w+)?")
+TEST = re.compile(r"(?:\w+/)+\w+\.py(::\w+)?")
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def _exists(test: str) -> bool:
 
 
 def section() -> str:
-    """Return the Markdown of the section for docs/security.md."""
+    """Return the tables of the page."""
     lines, chapter = [], ""
     for row in rows():
         if row.chapter != chapter:
@@ -88,7 +88,7 @@ def page(text: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError("docs/security.md must hold the two markers of the ASVS table")
+        raise ValueError("docs/asvs.md must hold the two markers of the table")
     return before + BEGIN + section() + END + after
 
 

@@ -41,6 +41,7 @@ def test_every_asvs_requirement_has_one_answer() -> None:
 def test_every_asvs_answer_has_a_known_status_and_existing_evidence() -> None:
     assert {row.status for row in asvs.rows()} <= set(asvs.STATUSES)
     assert all(all(row.evidence) for row in asvs.rows())
+    assert [item for row in asvs.rows() for item in row.evidence if ".py" in item and item not in row.tests] == []
     assert asvs.missing() == []
 
 
