@@ -9,6 +9,7 @@ from tools.pages import docs_site
 from tools.pages.docs_site import DOCS, ROOT, Site, outside, staged
 
 CONFIG = (ROOT / "mkdocs.yml").read_text()
+MADE = re.compile(r"<!-- [\w :`]+ -->\n.*?<!-- end[\w ]* -->\n", re.S)  # from code; looked up, not read
 
 
 def test_every_page_of_docs_is_in_the_navigation_once() -> None:
@@ -21,6 +22,13 @@ def test_every_page_of_docs_is_in_the_navigation_once() -> None:
 def test_settings_name_no_other_host() -> None:
     assert re.findall(r"https?://\S+", CONFIG) == []
     assert "font: false" in CONFIG
+
+
+def test_pages_for_reading_have_at_most_75_000_words() -> None:
+    pages = [path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "api")]
+    pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    words = [word for path in pages for word in MADE.sub("", path.read_text()).split() if re.search(r"\w", word)]
+    assert len(words) <= 75_000
 
 
 @pytest.mark.parametrize(
