@@ -51,7 +51,9 @@ CLIENT: tuple[frames.Frame, ...] = (
     frames.Heartbeat(),
 )
 
-OPEN = OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION, peer_absent_since=None)
+OPEN = OpenSession(
+    **attrs.asdict(RUNNING, recurse=False), extension=EXTENSION, peer_delivered_up_to=4, peer_read_up_to=3
+)
 _customer = server_frames.User(id=DEWI.id, type="customer")
 _mitra = server_frames.User(id=AYU.id, type="mitra")
 _known: dict[str, Any] = {

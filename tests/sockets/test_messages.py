@@ -166,6 +166,27 @@ async def test_read_markers_reach_the_other_party_clamped_to_the_last_message(wo
     assert all(m["read_at"] and m["delivered_at"] for m in listed)
 
 
+async def test_snapshot_has_the_marks_that_moved_while_a_party_was_away(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    phone, other = await customer.open("chat"), await mitra.open("chat")
+    for text in ("a", "b", "c"):
+        await phone.say(session_id, text)
+    await phone.close()
+    await other.send({"type": "delivered", "session_id": session_id, "up_to": 3})
+    await other.send({"type": "read", "session_id": session_id, "up_to": 2})
+
+    async def marks() -> list[tuple[int, int]]:
+        opened = [await one.open("chat") for one in (customer, mitra)]
+        found = [
+            session for socket in opened for session in socket.frames[0]["sessions"] if session["id"] == session_id
+        ]
+        return [(session["peer_delivered_up_to"], session["peer_read_up_to"]) for session in found]
+
+    # The customer's own messages are marked, and the mitra has written none.
+    await world.until(marks, lambda seen: seen == [(3, 2), (0, 0)])
+
+
 async def test_read_marker_is_sent_after_the_session_has_ended(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
@@ -341,8 +362,9 @@ async def test_snapshot_plus_later_events_equals_a_new_snapshot(world: World) ->
             open_ones = [s for s in known.values() if s["status"] in ("active", "expired", "closing")]
             _, fresh = await bare_and_known(client)
             counted = {"unread_count"}  # clients count these themselves
+            only_there = {"extension", "peer_absent_since", "peer_delivered_up_to", "peer_read_up_to"}
             assert [{k: s[k] for k in s.keys() - counted} for s in open_ones] == [
-                {k: s[k] for k in s.keys() - counted - {"extension", "peer_absent_since"}} for s in fresh["sessions"]
+                {k: s[k] for k in s.keys() - counted - only_there} for s in fresh["sessions"]
             ]
 
     await check("started")

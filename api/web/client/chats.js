@@ -69,6 +69,8 @@ export class Chats {
       const { readUpTo } = entry;
       if (session.unread_count > 0 && readUpTo > 0)
         chat.send({ type: "read", session_id: session.id, up_to: readUpTo });
+      entry.transcript.mark("delivered", session.peer_delivered_up_to ?? 0); // it may have moved while this device was away
+      entry.transcript.mark("read", session.peer_read_up_to ?? 0);
       this.show(session.id, { extension: session.extension ?? null, absentSince: session.peer_absent_since ?? null });
     }
     for (const entry of this.entries.values()) {

@@ -122,6 +122,12 @@ class ReadMarkers:
         """Return the seq of a marker."""
         return getattr(self, marker.field)
 
+    def of_other(self, side: UserType) -> tuple[int, int]:
+        """Return up to which seq the other party of `side` has received and read."""
+        if side is UserType.MITRA:
+            return self.customer_delivered, self.customer_read
+        return self.mitra_delivered, self.mitra_read
+
     def move(self, marker: Marker, seq: int) -> bool:
         """Move a marker forward to `seq`. Return False if it is there already."""
         if seq <= getattr(self, marker.field):

@@ -223,6 +223,9 @@ class Chats:
         """Take what only a snapshot says of a session, and repeat a read mark that was lost."""
         more = self._of(session["id"])
         more.extension, more.absent_since = session.get("extension"), session.get("peer_absent_since")
+        for status in ("delivered", "read"):  # marks may have moved while this device was away
+            up_to = session.get(f"peer_{status}_up_to") or 0
+            self.transcripts.mark(session["id"], status, up_to, self._rest.user.get("id"))
         if session.get("unread_count", 0) > 0 and more.read_up_to > 0:
             await self._connection.send({"type": "read", "session_id": session["id"], "up_to": more.read_up_to})
 
