@@ -79,7 +79,7 @@ async def mask(tx: Tx, call: Received) -> None:
 
 
 async def mask_abandoned(tx: Tx, calls: Sequence[Abandoned]) -> None:
-    """Mask the stored bodies of calls whose process died before it could mask them. The caller has locked them."""
+    """Mask the stored bodies of calls that their processes could not mask. The caller has locked them."""
     requests, invoices = await _erased(
         tx, [one.external_id for one in calls], [one.gateway_invoice_id for one in calls]
     )

@@ -88,20 +88,25 @@ def test_call_that_its_process_abandoned_is_masked_when_it_is_closed(clean_harne
     clean_harness.run(play())
 
 
-def test_call_that_ends_in_an_exception_is_masked(clean_harness: Harness) -> None:
+@pytest.mark.parametrize(
+    "lock", ["SELECT FROM payment_requests FOR UPDATE", "LOCK TABLE payment_requests IN ACCESS EXCLUSIVE MODE"]
+)
+def test_call_that_ends_in_an_exception_is_masked_at_once_or_by_the_sweep(clean_harness: Harness, lock: str) -> None:
     runtime = clean_harness.runtime
 
     async def play() -> None:
         request_id = await erased(clean_harness)
-        call = await stored(runtime, request_id, invoice="inv-failed")
-        lock = "SELECT 1 FROM payment_requests WHERE id = $1 FOR UPDATE"
+        call = await stored(runtime, request_id, invoice="inv-failed", age=dt.timedelta(minutes=5))
         async with runtime.transaction() as tx:
-            await tx.fetch(lock, request_id)  # until the time for the answer is over
+            await tx.execute(lock)  # until the time for the answer is over; for a whole table also that of the mask
             answer = await webhook_process.process(runtime, logged(runtime, call), monotonic() + 0.3)
         assert answer.processing_result == "error"
+        await webhook_receive.close_abandoned_calls(runtime)
         (body,) = await bodies(runtime, call)
         assert PAYER not in body
         assert '"PAID"' in body
+        row = "SELECT http_status, processing_result, processing_error, token_valid FROM webhook_logs WHERE id = $1"
+        assert tuple(await runtime.db.fetchrow(row, call.id)) == (500, "error", "TimeoutError", True)
 
     clean_harness.run(play())
 

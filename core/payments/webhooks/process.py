@@ -71,6 +71,10 @@ class WebhookCall:
                 token_valid=self.received.token_valid,
             )
 
+    async def leave_to_sweep(self, tx: Tx, error: str) -> None:
+        """Store why its handling ended, without a result: the sweep masks and stamps its row."""
+        await webhooks.note_error(tx, self.received.id, error, token_valid=self.received.token_valid)
+
 
 def parse(runtime: Runtime, raw: bytes) -> ParsedCall:
     """Read a body, of which a byte more than MAX_BODY may be there: then it is no JSON."""
@@ -111,17 +115,25 @@ async def _act(tx: Tx, call: WebhookCall) -> Judgement:
 
 
 async def _stamp_failed(runtime: Runtime, call: WebhookCall, error: Exception) -> None:
-    """Mask the log row and stamp it with an exception. If stamping fails too, the sweep does both later."""
+    """Mask the log row and stamp it with an exception.
+
+    A row that could not be masked gets no result, because no one masks it afterwards: the sweep does both later.
+    """
     if not call.is_logged:
         return
+    is_masked = False
     try:
         # Apart from the stamp, which must not wait for locks on payment requests.
         async with asyncio.timeout(MASK_S), runtime.transaction() as tx:
             await call.mask(tx)
+        is_masked = True
     except Exception as second:
         log.warning("masking a failed webhook call failed", error=type(second).__name__)
     try:
         async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
-            await call.stamp(tx, CallCase.ERROR, type(error).__name__)
+            if is_masked:
+                await call.stamp(tx, CallCase.ERROR, type(error).__name__)
+            else:
+                await call.leave_to_sweep(tx, type(error).__name__)
     except Exception as second:
         log.warning("storing the result of a webhook call failed", error=type(second).__name__)

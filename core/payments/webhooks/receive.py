@@ -328,13 +328,13 @@ async def _to_file(runtime: Runtime, call: Received) -> bool:
 
 
 async def close_abandoned_calls(runtime: Runtime) -> None:
-    """Sweep: stamp calls of the last month whose process died before it answered."""
+    """Sweep: stamp and mask calls of the last month that their processes have left without a result."""
     age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
     await _close(runtime, age, since(runtime.now() - webhooks.ORPHANED_FOR, scale=runtime.clock.scale))
 
 
 async def close_old_calls(runtime: Runtime) -> None:
-    """Sweep: stamp older calls whose process died before it answered, after an outage of more than a month."""
+    """Sweep: stamp and mask older calls that were left without a result, after an outage of more than a month."""
     await _close(runtime, webhooks.ORPHANED_FOR, first_id(EPOCH))
 
 

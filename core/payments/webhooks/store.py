@@ -53,15 +53,15 @@ class Received:
 
 @attrs.frozen(kw_only=True)
 class Abandoned:
-    """A call whose process died before it answered, and the ids that its body names, unchecked."""
+    """A call that its process has left without a result, and the ids that its body names, unchecked."""
 
     id: str
     external_id: str | None
     gateway_invoice_id: str | None
 
 
-# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, and $3 the bound
-# of their ids. The join finds each call in the partition of its month.
+# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, unless one is
+# noted, and $3 the bound of their ids. The join finds each call in the partition of its month.
 CLOSE_ABANDONED_CALLS = f"""
   WITH abandoned AS MATERIALIZED (
     SELECT id
@@ -72,7 +72,7 @@ CLOSE_ABANDONED_CALLS = f"""
     FOR UPDATE SKIP LOCKED
   )
   UPDATE webhook_logs AS w
-  SET http_status = 500, processing_result = 'error', processing_error = $2
+  SET http_status = 500, processing_result = 'error', processing_error = coalesce(w.processing_error, $2)
   FROM abandoned AS a
   WHERE w.id = a.id AND w.id >= $3 AND w.http_status IS NULL
   RETURNING w.id::text, w.external_id, w.gateway_invoice_id
@@ -106,6 +106,11 @@ POLLED = f"SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = ANY($1) 
 CLAIM = statement(
     Calls.update(http_status=None, processing_result=None, processing_error=None).where(
         Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_result == "error")
+    )
+)
+NOTE_ERROR = statement(
+    Calls.update(processing_error=p.error, token_valid=p.token_valid).where(
+        Calls.id == p.id, Calls.http_status.is_null()
     )
 )
 STAMP = statement(
@@ -158,8 +163,13 @@ async def stamp(
     await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error, token_valid=token_valid)
 
 
+async def note_error(tx: Tx, log_id: str, error: str, *, token_valid: bool) -> None:
+    """Store why the handling of a call ended in an exception, and whether its token was valid, without a result."""
+    await NOTE_ERROR.execute(tx, id=log_id, error=error, token_valid=token_valid)
+
+
 async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -> list[Abandoned]:
-    """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return them.
+    """Store a result for up to ORPHANS_AT_ONCE calls that their processes have left without one; return them.
 
     Only calls with ids from the bound `begin_id` on are looked at. They had no effects, because effects and result are
     committed together. Rows that a handler has locked are left to the next sweep.
