@@ -14,7 +14,7 @@ from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
 from core.accounts.mitras import erasing
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.rules import StatusReason
+from core.accounts.mitras.rules import NumberChanged, StatusReason
 from core.accounts.mitras.store import Mitra
 from core.accounts.operators import store as operators
 from core.accounts.operators.totp import TotpRequired
@@ -237,48 +237,70 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
     mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken, TotpRequired.
     """
     countries = runtime.settings.otp_countries
-    number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
-    name = None if change.display_name is None else names.checked(change.display_name)
-    async with runtime.transaction() as tx:
-        await _lock_logins(tx, mitra_id, number, is_deactivated=change.is_active is False)
-        before = await mitras.lock(tx, mitra_id)
-        if before is None or await erasing.is_erased(tx, mitra_id):
-            raise NotFound
-        has_new_number = number is not None and number != before.phone
-        if has_new_number and not stepped_up:
-            raise TotpRequired
-        if has_new_number:
-            assert number is not None
-            await login_erasing.forget_codes(runtime, tx, before.phone, only=UserType.MITRA)
-            await mitras.hold_phone(tx, number)
-        if change.is_active is False or has_new_number:
-            # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
-            # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
-            await _take_leave(runtime, tx, mitra_id, is_deactivated=change.is_active is False)
-        renamed = [] if name in (None, before.display_name) else [mitra_id]
-        async with renames.watched(tx, renamed, UserType.MITRA):
-            after = await mitras.update(
-                tx,
-                mitra_id,
-                phone=number or before.phone,
-                display_name=name or before.display_name,
-                is_active=before.is_active if change.is_active is None else change.is_active,
-            )
-        if after is None:
-            raise PhoneTaken
-        await operators.audit(
-            tx, actor.user_id, "mitra.changed", "mitra", mitra_id, before=_seen(before), after=_seen(after)
+    change = attrs.evolve(
+        change,
+        phone=None if change.phone is None else phones.normalise(change.phone, countries=countries),
+        display_name=None if change.display_name is None else names.checked(change.display_name),
+    )
+    while True:
+        try:
+            async with runtime.transaction() as tx:
+                await _change_mitra(runtime, tx, actor, mitra_id, change, stepped_up=stepped_up)
+            return
+        except NumberChanged:
+            continue  # each time another operator has changed the number, so this loop ends
+
+
+async def _change_mitra(
+    runtime: Runtime, tx: Tx, actor: Actor, mitra_id: str, change: MitraChange, *, stepped_up: bool
+) -> None:
+    before = await _lock_with_logins(tx, mitra_id, change)
+    has_new_number = change.phone not in (None, before.phone)
+    if has_new_number and not stepped_up:
+        raise TotpRequired
+    if has_new_number:
+        assert change.phone is not None
+        await login_erasing.forget_codes(runtime, tx, before.phone, only=UserType.MITRA)
+        await mitras.hold_phone(tx, change.phone)
+    if change.is_active is False or has_new_number:
+        # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
+        # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
+        await _take_leave(runtime, tx, mitra_id, is_deactivated=change.is_active is False)
+    renamed = [] if change.display_name in (None, before.display_name) else [mitra_id]
+    async with renames.watched(tx, renamed, UserType.MITRA):
+        after = await mitras.update(
+            tx,
+            mitra_id,
+            phone=change.phone or before.phone,
+            display_name=change.display_name or before.display_name,
+            is_active=before.is_active if change.is_active is None else change.is_active,
         )
+    if after is None:
+        raise PhoneTaken
+    await operators.audit(
+        tx, actor.user_id, "mitra.changed", "mitra", mitra_id, before=_seen(before), after=_seen(after)
+    )
 
 
-async def _lock_logins(tx: Tx, mitra_id: str, number: str | None, *, is_deactivated: bool) -> None:
-    """Lock the ways in of a mitra who gets a `number` or is deactivated: their codes, sign-ins and devices."""
+async def _lock_with_logins(tx: Tx, mitra_id: str, change: MitraChange) -> Mitra:
+    """Lock a mitra, and the ways in of one who gets a number or is deactivated: their codes, sign-ins and devices.
+
+    Raises NotFound, also for an erased mitra, and NumberChanged.
+    """
     found = await mitras.get(tx, mitra_id)
-    if found is not None and number not in (None, found.phone):
+    if found is None:
+        raise NotFound
+    if change.phone not in (None, found.phone):
         await login_erasing.lock_codes(tx, found.phone)
     await mitras.hold_logins(tx, mitra_id)
-    if is_deactivated or number is not None:
+    if change.is_active is False or change.phone is not None:
         await logins.lock_all(tx, mitra_id)
+    mitra = await mitras.lock(tx, mitra_id)
+    if mitra is None or await erasing.is_erased(tx, mitra_id):
+        raise NotFound
+    if change.phone is not None and mitra.phone != found.phone:
+        raise NumberChanged
+    return mitra
 
 
 async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated: bool) -> None:

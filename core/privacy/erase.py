@@ -16,6 +16,7 @@ from core.accounts.logins import erasing as logins
 from core.accounts.logins import store as login_store
 from core.accounts.mitras import erasing as erased_mitras
 from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import NumberChanged
 from core.accounts.operators import store as operator_store
 from core.base import field_messages
 from core.base.actor import Actor, UserType
@@ -157,10 +158,14 @@ async def erase_customer(runtime: Runtime, customer_id: str, asked: Requester) -
 
 async def erase_mitra(runtime: Runtime, mitra_id: str, asked: Requester) -> Erasure:
     """Erase a deactivated mitra. Raises NotFound, MitraStillActive."""
-    async with runtime.transaction() as tx:
-        made = await _erase_mitra_in(runtime, tx, mitra_id, asked)
-    _log(made)
-    return made
+    while True:
+        try:
+            async with runtime.transaction() as tx:
+                made = await _erase_mitra_in(runtime, tx, mitra_id, asked)
+        except NumberChanged:
+            continue  # each time an operator has changed the number, so this loop ends
+        _log(made)
+        return made
 
 
 def _log(made: Erasure) -> None:
@@ -231,7 +236,7 @@ async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: 
 async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester) -> Erasure:
     """Erase the identity of a deactivated mitra. Their conversations belong to their customers and stay.
 
-    A repeated erasure returns the first one. Raises NotFound, MitraStillActive.
+    A repeated erasure returns the first one. Raises NotFound, MitraStillActive, NumberChanged.
     """
     found = await mitras.get(tx, mitra_id)
     if found is None:
@@ -246,6 +251,8 @@ async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Reques
     before = await erasures.of_user(tx, mitra_id)
     if before is not None and await erased_mitras.is_erased(tx, mitra_id):
         return before
+    if mitra.phone != found.phone:
+        raise NumberChanged
     await logins.forget_codes(runtime, tx, mitra.phone)
     await operator_store.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])

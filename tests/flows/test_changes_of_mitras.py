@@ -1,15 +1,22 @@
 """A change of a mitra takes its locks in the order of docs/architecture.md#lock-order."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import attrs
 import pytest
 
-from core.base.actor import Actor
+from core.accounts.logins import codes, otp
+from core.accounts.logins import erasing as login_erasing
+from core.base import ids
+from core.base.actor import Actor, UserType
 from core.desk import operator_work
 from core.desk.operator_work import MitraChange
+from core.erasures.rules import RequestedBy
 from core.pairing import end_by_operator, presence
 from core.pairing import start as pairing_start
+from core.privacy import erase
+from core.privacy.erase import Requester
 from core.sessions.extensions import ask as extension_ask
 from core.sessions.extensions import request as extension_request
 from core.sessions.extensions import store as extensions
@@ -124,5 +131,43 @@ def test_deactivation_locks_no_session_after_a_payment(clean_harness: Harness) -
         await presence.close_orphaned_invitations(runtime)
         left = "SELECT count(*)::int FROM chat_request_notifications WHERE mitra_id = $1 AND response IS NULL"
         assert await runtime.db.fetchval(left, chat.mitra.user_id) == 0
+
+    clean_harness.run(play())
+
+
+@pytest.mark.parametrize("then", ["another number", "erasure"])
+def test_number_that_changed_during_the_wait_keeps_no_code(clean_harness: Harness, then: str) -> None:
+    runtime, second = clean_harness.runtime, "+628990001235"
+
+    def follow(mitra: Actor) -> Awaitable[object]:
+        if then == "erasure":
+            return erase.erase_mitra(runtime, mitra.user_id, Requester(by=RequestedBy.COMMAND_LINE))
+        return change(clean_harness, mitra, phone="+628990001236")
+
+    async def play() -> None:
+        mitra = await clean_harness.mitra()
+        await change(clean_harness, mitra, is_active=False)
+        first = await runtime.db.fetchval("SELECT phone FROM mitras WHERE id = $1", mitra.user_id)
+        async with runtime.transaction() as asking:
+            async with runtime.transaction() as holding:
+                await login_erasing.lock_codes(holding, first)
+                changing = asyncio.create_task(change(clean_harness, mitra, phone=second))
+                await clean_harness.until(WAITING, 1)
+                following = asyncio.ensure_future(follow(mitra))
+                await clean_harness.until(WAITING, 2)
+                await codes.hold_phone(asking, second)
+                await codes.create(
+                    asking, otp_request_id=ids.new_id(), phone=second, ip_address="192.0.2.1", channel="sms",
+                    user_type=UserType.MITRA, code_hash=None, stranger=None, send_later=False,
+                    expires_at=asking.now + otp.LIFETIME,
+                )  # fmt: skip
+            await changing
+            waiting = asyncio.create_task(clean_harness.until(WAITING, 1))
+            await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+        await following
+        kept = "SELECT count(*)::int FROM otp_requests WHERE phone = $1"
+        assert await runtime.db.fetchval(kept, second) == 0
+        await runtime.db.fetch("DELETE FROM otp_requests")
 
     clean_harness.run(play())

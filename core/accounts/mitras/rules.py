@@ -72,6 +72,13 @@ class NoMitraAvailable(DomainError):
     )
 
 
+class NumberChanged(Exception):
+    """The mitra got another phone number while the caller waited for its locks: the caller must start again.
+
+    The locks of codes come before that of the mitra's row, so the number is read first and compared afterwards.
+    """
+
+
 @attrs.frozen(kw_only=True)
 class AvailabilityPolicy:
     """The configured limits that decide which mitras are available for a session.
