@@ -7,7 +7,7 @@ SELECT
   s.id::text,
   format(
     '%s: %s accepted, %s open, %s missed', s.status, coalesce(n.accepted, 0), coalesce(n.open, 0), coalesce(n.missed, 0)
-  )
+  ) || concat(CASE WHEN n.accepted > 0 AND n.winner IS DISTINCT FROM s.mitra_id THEN ', by another mitra' END)
 FROM chat_sessions AS s
 LEFT JOIN (
   SELECT
@@ -173,7 +173,13 @@ WHERE c.user_id IS DISTINCT FROM CASE c.user_type WHEN 'customer' THEN s.custome
 -- mitra.
 SELECT
   s.id::text,
-  format('%s; %s flips to sensitive, %s back', s.topic_sensitivity, coalesce(l.up, 0), coalesce(l.down, 0))
+  format(
+    '%s; %s flips to sensitive, %s back, %s to the same or by another mitra',
+    s.topic_sensitivity,
+    coalesce(l.up, 0),
+    coalesce(l.down, 0),
+    coalesce(l.wrong, 0)
+  )
 FROM chat_sessions AS s
 LEFT JOIN (
   SELECT
@@ -278,7 +284,16 @@ WHERE
 -- returns: messages of sessions that never paired, and messages from before the pairing or after the paid time.
 SELECT
   m.id::text,
-  format('seq %s of %s', m.seq, m.session_id)
+  format(
+    'seq %s of %s: %s',
+    m.seq,
+    m.session_id,
+    CASE
+      WHEN s.paired_at IS NULL THEN 'never paired'
+      WHEN m.created_at < s.paired_at THEN 'before the pairing'
+      ELSE 'after the paid time'
+    END
+  )
 FROM chat_messages AS m
 JOIN chat_sessions AS s ON s.id = m.session_id
 WHERE
@@ -336,17 +351,28 @@ WHERE
 -- shortly after the markers, never before.
 SELECT
   m.id::text,
-  format('%s, seq %s of %s', m.status, m.seq, m.session_id)
+  format('%s, seq %s of %s: ', m.status, m.seq, m.session_id) || concat_ws(
+    ', ',
+    CASE WHEN m.status <> x.by_times THEN 'its times say ' || x.by_times END,
+    CASE WHEN m.read_at IS NOT NULL AND m.delivered_at IS NULL THEN 'read and not delivered' END,
+    CASE WHEN m.delivered_at IS NOT NULL AND m.seq > x.delivered_seq THEN 'delivered ahead of the marker' END,
+    CASE WHEN m.read_at IS NOT NULL AND m.seq > x.read_seq THEN 'read ahead of the marker' END
+  )
 FROM chat_messages AS m
 JOIN chat_sessions AS s ON s.id = m.session_id
+CROSS JOIN
+  LATERAL (
+    SELECT
+      CASE WHEN m.read_at IS NOT NULL THEN 'read' WHEN m.delivered_at IS NOT NULL THEN 'delivered' ELSE 'sent' END
+        AS by_times,
+      CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_seq ELSE s.customer_delivered_seq END AS delivered_seq,
+      CASE m.sender_type WHEN 'customer' THEN s.mitra_read_seq ELSE s.customer_read_seq END AS read_seq
+  ) AS x
 WHERE
-  m.status
-  <> CASE WHEN m.read_at IS NOT NULL THEN 'read' WHEN m.delivered_at IS NOT NULL THEN 'delivered' ELSE 'sent' END
+  m.status <> x.by_times
   OR m.read_at IS NOT NULL AND m.delivered_at IS NULL
-  OR m.delivered_at IS NOT NULL
-  AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_seq ELSE s.customer_delivered_seq END
-  OR m.read_at IS NOT NULL
-  AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_read_seq ELSE s.customer_read_seq END;
+  OR m.delivered_at IS NOT NULL AND m.seq > x.delivered_seq
+  OR m.read_at IS NOT NULL AND m.seq > x.read_seq;
 
 
 -- rule: a completed session has a receipt that agrees with it

@@ -91,7 +91,17 @@ WHERE a <> b + c + d;
 -- returns: transactions whose customer, type or session differs from that of the payment request.
 SELECT
   t.id::text,
-  format('%s of payment request %s', t.type, p.id)
+  format('%s of payment request %s: another ', t.type, p.id) || concat_ws(
+    ', ',
+    CASE WHEN t.customer_id <> p.customer_id THEN 'customer' END,
+    CASE WHEN t.type <> 'refund' AND (t.type = 'extension') <> p.is_extension THEN 'type' END,
+    CASE
+      WHEN
+        p.is_extension AND p.extends_session_id IS DISTINCT FROM t.session_id
+        OR NOT p.is_extension AND s.payment_request_id IS DISTINCT FROM p.id
+        THEN 'session'
+    END
+  )
 FROM customer_transactions AS t
 JOIN payment_requests AS p ON p.id = t.payment_request_id
 JOIN chat_sessions AS s ON s.id = t.session_id
@@ -116,6 +126,10 @@ SELECT
     p.duration_minutes,
     p.mode,
     p.amount
+  ) || concat(
+    CASE WHEN p.is_extension THEN ', for an extension' END,
+    CASE WHEN s.customer_id <> p.customer_id THEN ', by another customer' END,
+    CASE WHEN s.is_first_session_discount <> p.is_first_session_discount THEN ', with another discount' END
   )
 FROM chat_sessions AS s
 JOIN payment_requests AS p ON p.id = s.payment_request_id
@@ -172,7 +186,28 @@ WHERE s.id IS NOT NULL AND s.n > coalesce(f.n, 0);
 -- of more than the request has, or of a request that asked for no more.
 SELECT
   f.id::text,
-  format('%s of %s request %s', f.cause_tag, CASE WHEN p.is_extension THEN 'extension' ELSE 'ordinary' END, p.id)
+  format('%s of %s request %s: ', f.cause_tag, CASE WHEN p.is_extension THEN 'extension' ELSE 'ordinary' END, p.id)
+  || concat_ws(
+    ', ',
+    CASE WHEN f.customer_id <> p.customer_id THEN 'another customer' END,
+    CASE
+      WHEN f.cause_tag <> 'payment_short' AND starts_with(f.cause_tag, 'extension_') <> p.is_extension
+        THEN 'a cause of the other kind'
+    END,
+    CASE
+      WHEN f.cause_tag = 'payment_short' AND f.superseded_at IS NULL AND p.asked_amount IS NULL
+        THEN 'the request asked for no more'
+    END,
+    CASE WHEN f.cause_tag = 'payment_short' AND f.amount > p.amount THEN 'more than the request has' END,
+    CASE WHEN f.sub_cause = 'double' AND f.twin_id IS NULL THEN 'no other request' END,
+    CASE
+      WHEN starts_with(f.cause_tag, 'targeted_') AND f.targeted_mitra_id IS NULL THEN 'no targeted mitra'
+    END,
+    CASE
+      WHEN NOT (starts_with(f.cause_tag, 'targeted_') OR f.cause_tag = 'payment_short') AND f.superseded_at IS NOT NULL
+        THEN 'superseded'
+    END
+  )
 FROM pairing_failures AS f
 JOIN payment_requests AS p ON p.id = f.payment_request_id
 WHERE
@@ -193,7 +228,19 @@ WHERE
 -- with an operator's action; and succeeded ones that are not the action of their failure.
 SELECT
   r.id::text,
-  format('%s of %s, its failure: %s, its payment request: %s', r.status, r.amount, f.operator_action, p.status)
+  format(
+    '%s of %s, its failure: %s of %s, its payment request: %s',
+    r.status,
+    r.amount,
+    coalesce(f.operator_action, 'open'),
+    f.amount,
+    p.status
+  ) || concat(
+    CASE WHEN r.payment_request_id <> p.id THEN ', which is another' END,
+    CASE WHEN f.superseded_at IS NOT NULL THEN ', superseded' END,
+    CASE WHEN t.id IS NOT NULL THEN ', in the ledger' END,
+    CASE WHEN f.actioned_by <> r.requested_by THEN ', by another operator' END
+  )
 FROM refunds AS r
 JOIN pairing_failures AS f ON f.id = r.failure_id
 JOIN payment_requests AS p ON p.id = f.payment_request_id
@@ -260,7 +307,16 @@ WHERE
 SELECT
   e.id::text,
   format(
-    '%s min for %s; paid: %s min for %s', e.requested_duration_minutes, e.requested_price, p.duration_minutes, p.amount
+    '%s min %s for %s; paid: %s min %s for %s',
+    e.requested_duration_minutes,
+    s.mode,
+    e.requested_price,
+    p.duration_minutes,
+    p.mode,
+    p.amount
+  ) || concat(
+    CASE WHEN p.extends_session_id IS DISTINCT FROM e.session_id THEN ', of another session' END,
+    CASE WHEN p.customer_id <> s.customer_id THEN ', by another customer' END
   )
 FROM session_extensions AS e
 JOIN payment_requests AS p ON p.id = e.payment_request_id

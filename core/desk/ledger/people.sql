@@ -5,7 +5,12 @@
 -- signed in.
 SELECT
   c.id::text,
-  'belongs to ' || c.account_belongs_to
+  format('belongs to %s: ', c.account_belongs_to) || concat_ws(
+    ', ',
+    CASE WHEN NOT c.is_anonymous THEN 'is not anonymous' END,
+    CASE WHEN a.is_anonymous THEN 'the account is anonymous' END,
+    CASE WHEN a.account_belongs_to IS NOT NULL THEN 'the account has joined another' END
+  )
 FROM customers AS c
 JOIN customers AS a ON a.id = c.account_belongs_to
 WHERE
@@ -24,16 +29,25 @@ WHERE c.account_belongs_to IS NOT NULL;
 -- rule: an auth session has a user, and a revoked one has no push token
 -- proves: I9 docs/product.md#devices
 -- reads: whole tables
--- returns: auth sessions without a user, revoked ones with a push token, and those rotated without a previous token.
+-- returns: auth sessions without a user, revoked ones with a push token, and those with a rotation or a previous token
+-- only.
 SELECT
   d.id::text,
-  format('%s %s', d.user_type, d.user_id)
+  format('of %s %s: ', d.user_type, d.user_id) || concat_ws(
+    ', ',
+    CASE WHEN coalesce(c.id, m.id, o.id) IS NULL THEN 'no such user' END,
+    CASE WHEN d.revoked_at IS NOT NULL AND d.push_token IS NOT NULL THEN 'revoked with a push token' END,
+    CASE
+      WHEN d.rotated_at IS NULL AND d.previous_token_hash IS NOT NULL THEN 'a previous token without a rotation'
+      WHEN d.rotated_at IS NOT NULL AND d.previous_token_hash IS NULL THEN 'rotated without a previous token'
+    END
+  )
 FROM auth_sessions AS d
 LEFT JOIN customers AS c ON c.id = d.user_id AND d.user_type = 'customer'
 LEFT JOIN mitras AS m ON m.id = d.user_id AND d.user_type = 'mitra'
 LEFT JOIN control_center_users AS o ON o.id = d.user_id AND d.user_type = 'operator'
 WHERE
-  c.id IS NULL AND m.id IS NULL AND o.id IS NULL
+  coalesce(c.id, m.id, o.id) IS NULL
   OR d.revoked_at IS NOT NULL AND d.push_token IS NOT NULL
   OR (d.previous_token_hash IS NULL) <> (d.rotated_at IS NULL);
 
@@ -134,7 +148,13 @@ WHERE c.id IS NULL AND m.id IS NULL;
 -- returns: keys with half an answer, and keys in progress without a payment request or a time of claim.
 SELECT
   k.id::text,
-  format('key of %s', k.user_id)
+  format('of %s: ', k.user_id) || concat_ws(
+    ', ',
+    CASE WHEN k.answer IS NULL AND k.http_status IS NOT NULL THEN 'a status without an answer' END,
+    CASE WHEN k.answer IS NOT NULL AND k.http_status IS NULL THEN 'an answer without a status' END,
+    CASE WHEN k.answer IS NULL AND p.id IS NULL THEN 'in progress without a payment request' END,
+    CASE WHEN k.answer IS NULL AND k.claimed_real_at IS NULL THEN 'in progress without a claim' END
+  )
 FROM idempotency_keys AS k
 LEFT JOIN payment_requests AS p ON p.id = k.resource_id
 WHERE
@@ -148,7 +168,15 @@ WHERE
 -- returns: webhook calls with only one of both, and calls without a valid token that were accepted or replayed.
 SELECT
   id::text,
-  format('%s %s', http_status, processing_result)
+  concat_ws(
+    ', ',
+    CASE WHEN http_status IS NOT NULL AND processing_result IS NULL THEN format('%s without a result', http_status) END,
+    CASE
+      WHEN http_status IS NULL AND processing_result IS NOT NULL THEN format('%s without a status', processing_result)
+    END,
+    CASE WHEN NOT token_valid AND http_status NOT IN (401, 500) THEN format('%s without a token', http_status) END,
+    CASE WHEN NOT token_valid AND replay_of IS NOT NULL THEN format('replay of %s without a token', replay_of) END
+  )
 FROM webhook_logs
 WHERE
   (http_status IS NULL) <> (processing_result IS NULL)
@@ -162,7 +190,17 @@ WHERE
 -- have another result; rows of other calls with a hash or size whose body is not cut.
 SELECT
   id::text,
-  format('%s calls, %s', calls, processing_result)
+  format('%s calls, %s: ', calls, processing_result) || concat_ws(
+    ', ',
+    CASE WHEN calls < 1 THEN 'counts none' END,
+    CASE WHEN processing_result = 'flood' AND (body_sha256 IS NULL OR bytes IS NULL) THEN 'has no hash or size' END,
+    CASE
+      WHEN processing_result IS DISTINCT FROM 'flood' AND num_nulls(body_sha256, bytes) < 2 AND NOT truncated
+        THEN 'has a hash or size of a whole body'
+    END,
+    CASE WHEN processing_result = 'flood' AND token_valid THEN 'counted with a valid token' END,
+    CASE WHEN calls > 1 AND processing_result IS DISTINCT FROM 'flood' THEN 'counted with this result' END
+  )
 FROM webhook_logs
 WHERE
   calls < 1
@@ -357,7 +395,17 @@ present AS (
 
 SELECT
   p.id::text,
-  coalesce(l.change_kind, 'no history')
+  CASE
+    WHEN l.id IS NULL THEN 'no history'
+    ELSE l.change_kind || ': ' || concat_ws(
+      ', ',
+      CASE WHEN l.newest AND NOT p.row @> l.after THEN 'the newest row is not the price' END,
+      CASE
+        WHEN l.known IS NULL AND l.before IS NOT NULL THEN 'the first row has one before'
+        WHEN NOT coalesce(l.before @> l.known, l.known IS NULL) THEN 'a gap before it'
+      END
+    )
+  END
 FROM present AS p
 LEFT JOIN linked AS l ON l.id = p.id
 WHERE
@@ -393,7 +441,13 @@ WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1;
 -- call that is older than the oldest one may have been removed (docs/operating.md#retention).
 SELECT
   w.id::text,
-  'replay of ' || w.replay_of
+  format('replay of %s: ', w.replay_of) || concat_ws(
+    ', ',
+    CASE WHEN f.id IS NULL THEN 'which is missing' END,
+    CASE WHEN NOT f.token_valid AND w.source <> 'poll' THEN 'which had no valid token' END,
+    CASE WHEN f.replay_of IS NOT NULL THEN 'which is a replay' END,
+    CASE WHEN coalesce(a.n, 0) <> 1 THEN format('%s audit rows', coalesce(a.n, 0)) END
+  )
 FROM webhook_logs AS w
 LEFT JOIN webhook_logs AS f ON f.id = w.replay_of
 LEFT JOIN (
@@ -468,7 +522,11 @@ WHERE e.completed_at IS NOT NULL AND s.status = 'completed' AND (s.blanked_at IS
 -- returns: blocks of customers who have joined an account, and those whose session is of other people.
 SELECT
   b.id::text,
-  format('customer %s and mitra %s', b.customer_id, b.mitra_id)
+  format('customer %s and mitra %s: ', b.customer_id, b.mitra_id) || concat_ws(
+    ', ',
+    CASE WHEN c.account_belongs_to IS NOT NULL THEN 'the customer has joined ' || c.account_belongs_to END,
+    CASE WHEN o.id IS NULL THEN format('session %s is not of these two', b.session_id) END
+  )
 FROM blocks AS b
 JOIN customers AS c ON c.id = b.customer_id
 LEFT JOIN chat_sessions AS s ON s.id = b.session_id AND s.mitra_id = b.mitra_id
