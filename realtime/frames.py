@@ -62,7 +62,8 @@ class Delivered(Frame, tag="delivered"):
     """Mark every message up to `up_to` as received by this device. This acknowledges them.
 
     With `shown: false` the device has them and the user can't see them, for example in a hidden tab: they stay `sent`,
-    and the push goes out to the user's other devices. Send the frame without `shown` when the user is back."""
+    and the push goes out to the user's devices that do not have them; if all have them, to all. Send the frame without
+    `shown` when the user is back."""
 
     session_id: Uuid
     up_to: Seq
@@ -96,7 +97,8 @@ class Ack(Frame, tag="ack"):
     """Acknowledge an event: this device has it.
 
     With `shown: false` the device has it and the user can't see it, for example in a hidden tab: the push goes out to
-    the user's other devices, and they still get the event. Send the frame without `shown` when the user is back.
+    the user's devices that do not have it; if all have it, to all. The others still get the event. Send the frame
+    without `shown` when the user is back.
 
     An id that is unknown, already acknowledged or another user's is ignored, and counts as 5 frames."""
 

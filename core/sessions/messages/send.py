@@ -84,7 +84,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 
 
 async def note_unshown(runtime: Runtime, unshown: Sequence[Unshown]) -> None:
-    """Note devices that have messages without showing them: the push goes to the user's others. Raises Unavailable."""
+    """Note devices that have messages without showing them: the push leaves them out. Raises Unavailable."""
     await store.note_unshown(runtime.db, unshown)
 
 
