@@ -108,9 +108,9 @@ async def begin_again(
     The search asks the mitra `targeted_mitra_id`, whose lock the caller must hold; None: all mitras. Raises
     SessionInProgress, DiscountNotEligible.
     """
-    blocked = await payments.blocking(tx, account, but=payment.id)
-    if blocked is not None:
-        raise SessionInProgress(details=blocked.details)
+    in_progress = await payments.in_progress(tx, account, but=payment.id)
+    if in_progress is not None:
+        raise SessionInProgress(details=in_progress.details)
     if payment.is_first_session_discount:
         past = await pricing.past_of(tx, account, but_pending=True, but=payment.id)
         if past.ever_paired or past.other_discounted_request:
@@ -139,9 +139,9 @@ async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: s
             if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
                 raise PaymentNotConfirmed
             await block_account.check(tx, actor.user_id)
-            blocked = await payments.blocking(tx, list(account), but=payment.id)
-            if blocked is not None and blocked.session_id is not None:
-                raise SessionInProgress(details=blocked.details)
+            in_progress = await payments.in_progress(tx, list(account), but=payment.id)
+            if in_progress is not None and in_progress.session_id is not None:
+                raise SessionInProgress(details=in_progress.details)
             session = await search.begin(runtime, tx, payment)
         view = await views.one_of(tx, session.id, party_ids=list(account), side=actor.user_type)
     assert view is not None

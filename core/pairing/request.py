@@ -68,9 +68,9 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: PaymentWish, add
     await block_account.check(tx, actor.user_id)
     if await customers.name_of(tx, actor.user_id) is None:
         raise DisplayNameRequired
-    blocked = await payments.blocking(tx, account, but=None)
-    if blocked is not None:
-        raise SessionInProgress(details=blocked.details)
+    in_progress = await payments.in_progress(tx, account, but=None)
+    if in_progress is not None:
+        raise SessionInProgress(details=in_progress.details)
     if wish.targeted_mitra_id is not None:
         await check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)

@@ -41,9 +41,9 @@ async def retarget(
         payment = await payments.lock(tx, payment_request_id)
         if payment is None or payment.customer_id not in account:
             raise NotFound
-        blocked = await payments.blocking(tx, account, but=None)
-        if blocked is not None:  # perhaps the search that another device has just begun with this request
-            raise SessionInProgress(details=blocked.details)
+        in_progress = await payments.in_progress(tx, account, but=None)
+        if in_progress is not None:  # perhaps the search that another device has just begun with this request
+            raise SessionInProgress(details=in_progress.details)
         failure = await fallback.lock_failure(tx, payment)
         _check_another(payment, mitra_id)
         await check_target(runtime, tx, account, mitra_id)

@@ -125,7 +125,7 @@ REPEAT_AFTER = dt.timedelta(seconds=2)
 # Causes that depend on nothing else. The customer cancelled the search, or an operator ended it:
 WHEN_CANCELLED = CauseTag.CUSTOMER_CANCELLED
 # When the search of a paid request is to begin, the customer's account has a live session:
-WHEN_BLOCKED = CauseTag.PAYMENT_SESSION_EXPIRED
+WHEN_LIVE_SESSION = CauseTag.PAYMENT_SESSION_EXPIRED
 
 
 @attrs.frozen(kw_only=True)

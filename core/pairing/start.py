@@ -2,7 +2,7 @@
 
 from core.accounts.customers import store as customers
 from core.pairing import search
-from core.pairing.rules import WHEN_BLOCKED
+from core.pairing.rules import WHEN_LIVE_SESSION
 from core.payments import store as payments
 from core.payments.failures.causes import SubCause, Why
 from core.payments.states import PaymentStatus
@@ -30,8 +30,9 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         earlier = await sessions.of_payment(tx, payment.id)
         if earlier is not None and earlier.status not in UNPAIRED:
             return
-        blocked = await payments.blocking(tx, account, but=payment.id)
-        if blocked is None or blocked.session_id is None:
+        in_progress = await payments.in_progress(tx, account, but=payment.id)
+        if in_progress is None or in_progress.session_id is None:
             await search.begin(runtime, tx, payment)
             return
-        await search.fail_unstarted(tx, payment, Why(WHEN_BLOCKED, SubCause.LIVE_SESSION, blocked.payment_request_id))
+        why = Why(WHEN_LIVE_SESSION, SubCause.LIVE_SESSION, in_progress.payment_request_id)
+        await search.fail_unstarted(tx, payment, why)

@@ -58,9 +58,9 @@ async def _accept(tx: Tx, actor: Actor, payment: PaymentRequest, account: tuple[
     refund = await refunds.of_failure(tx, failure.id)
     if failure.operator_action is not None or (refund is not None and refund.bars_another_try):
         raise FailureActioned
-    blocked = None if payment.is_extension else await store.blocking(tx, list(account), but=payment.id)
-    if blocked is not None:
-        raise rules.SessionInProgress(details=blocked.details)
+    in_progress = None if payment.is_extension else await store.in_progress(tx, list(account), but=payment.id)
+    if in_progress is not None:
+        raise rules.SessionInProgress(details=in_progress.details)
     if await money.obstacle(tx, payment, account) is not None:
         raise rules.PaymentNotPending
     await money.accept(tx, payment, failure_id=failure.id)

@@ -199,7 +199,7 @@ class InvoiceOwner(enum.Enum):
 class Facts:
     """What a call about an invoice is judged by.
 
-    `by_hand_at`: when an operator confirmed the request by hand; None if none did. `is_blocked`: money in time could
+    `by_hand_at`: when an operator confirmed the request by hand; None if none did. `has_obstacle`: money in time could
     not lead to a chat, for example because the customer has another session by now.
 
     `recorded` is what the books have of a short payment, in Rupiah; None if it was not short. `may_grow`: it is a failed
@@ -210,7 +210,7 @@ class Facts:
     received_at: dt.datetime
     owner: InvoiceOwner = InvoiceOwner.THIS_OR_NONE
     by_hand_at: dt.datetime | None = None
-    is_blocked: bool = False
+    has_obstacle: bool = False
     recorded: int | None = None
     may_grow: bool = False
 
@@ -427,7 +427,7 @@ def _judge_short(call: InvoiceCall, facts: Facts, recorded: int) -> Judgement:
     over = f"overpaid by {paid - asked}" if paid > asked else None
     if (call.paid_at or facts.received_at) > facts.issued.expires_at + LATE_TOLERANCE:
         return Judgement(case=CallCase.LATE, effect=Effect.FAIL_WHOLE, note=over)
-    if facts.is_blocked:
+    if facts.has_obstacle:
         return Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL_WHOLE, note=over)
     return Judgement(case=CallCase.CONFIRMED, effect=Effect.COMPLETE, note=over)
 
@@ -442,7 +442,7 @@ def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
     in_time = issued.status is PaymentStatus.EXPIRED and paid_at <= issued.expires_at + LATE_TOLERANCE
     if issued.status is not PaymentStatus.PENDING and not in_time:
         return Judgement(case=CallCase.LATE, effect=Effect.FAIL, note=note)
-    if facts.is_blocked:
+    if facts.has_obstacle:
         return Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL, note=note)
     return Judgement(case=CallCase.CONFIRMED, effect=Effect.CONFIRM, note=note)
 

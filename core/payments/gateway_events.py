@@ -93,7 +93,7 @@ async def _facts(
         received_at=received_at,
         owner=await _owner(tx, payment, call),
         by_hand_at=await _by_hand_at(tx, payment, call),
-        is_blocked=is_given_up or (may_confirm and await money.obstacle(tx, payment, account) is not None),
+        has_obstacle=is_given_up or (may_confirm and await money.obstacle(tx, payment, account) is not None),
         recorded=await short.recorded(tx, payment, call.invoice_id) if is_short else None,
         may_grow=undecided is not None,
     )

@@ -112,10 +112,10 @@ async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, 
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
         other = await payments.extension_under_way(reader, payment.extends_session_id, but=payment.id)
         return None if other is None else Why(cause, SubCause.DOUBLE, other)
-    blocked = await payments.blocking(reader, list(account), but=payment.id)
-    if blocked is not None:
-        sub = SubCause.DOUBLE if blocked.session_id is None else SubCause.LIVE_SESSION
-        return Why(cause, sub, blocked.payment_request_id)
+    in_progress = await payments.in_progress(reader, list(account), but=payment.id)
+    if in_progress is not None:
+        sub = SubCause.DOUBLE if in_progress.session_id is None else SubCause.LIVE_SESSION
+        return Why(cause, sub, in_progress.payment_request_id)
     if await customers.is_erased(reader, payment.customer_id):  # an erased customer does not wait for a chat
         return Why(cause, SubCause.ERASED)
     if not payment.is_first_session_discount:
@@ -127,7 +127,7 @@ async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, 
 async def _why_late(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> Why:
     """Return what happened to money that came when its request was expired or abandoned."""
     cause = cause_of_late_money(payment)
-    twin_id = await payments.paid_after(reader, list(account), payment)
+    twin_id = await payments.next_paid(reader, list(account), payment)
     if twin_id is not None:
         return Why(cause, SubCause.DOUBLE, twin_id)
     if payment.extends_session_id is not None and not await payments.is_held(reader, payment.extends_session_id):
@@ -136,13 +136,13 @@ async def _why_late(reader: Reader, payment: PaymentRequest, account: tuple[str,
 
 
 async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...]) -> CallCase:
-    """Record money that came without an invoice for a locked pending request: confirm it, or fail it if it is blocked.
+    """Record money that came without an invoice for a locked pending request: confirm it, or fail it for an obstacle.
 
     The caller must hold the customer's account. Returns CONFIRMED or NOT_PAIRABLE. Raises MoneyMoved.
     """
     why = await obstacle(tx, payment, account)
     if why is not None:
-        await _fail_paid(tx, payment, why, invoice_id=None)
+        await _fail_and_announce(tx, payment, why, invoice_id=None)
         return CallCase.NOT_PAIRABLE
     await confirm(tx, payment, invoice_id=None)
     return CallCase.CONFIRMED
@@ -151,22 +151,22 @@ async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...])
 async def fail_paid(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, is_late: bool, invoice_id: str
 ) -> None:
-    """Record money for a locked request that can't lead to a chat: it is late or blocked. Raises MoneyMoved.
+    """Record money for a locked request that can't lead to a chat: it is late or has an obstacle. Raises MoneyMoved.
 
     The caller must hold the customer's account, whose ids are `account`.
     """
     why = await why_failed(tx, payment, account, is_late=is_late)
-    await _fail_paid(tx, payment, why, invoice_id=invoice_id)
+    await _fail_and_announce(tx, payment, why, invoice_id=invoice_id)
 
 
 async def why_failed(reader: Reader, payment: PaymentRequest, account: tuple[str, ...], *, is_late: bool) -> Why:
-    """Return why money that is late or blocked can't lead to a chat."""
+    """Return why money that is late or has an obstacle can't lead to a chat."""
     why = await _why_late(reader, payment, account) if is_late else await obstacle(reader, payment, account)
     assert why is not None
     return why
 
 
-async def _fail_paid(tx: Tx, payment: PaymentRequest, why: Why, *, invoice_id: str | None) -> None:
+async def _fail_and_announce(tx: Tx, payment: PaymentRequest, why: Why, *, invoice_id: str | None) -> None:
     await fail(tx, payment, why, invoice_id=invoice_id)
     await announce.payment_updated(tx, [payment])
 
@@ -199,7 +199,7 @@ async def change_short(tx: Tx, payment: PaymentRequest, *, amount: int) -> None:
 
 
 async def confirm(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:
-    """Record money for a locked request that is not blocked; its pairing follows the commit. Raises MoneyMoved."""
+    """Record money for a locked request without an obstacle; its pairing follows the commit. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)

@@ -142,10 +142,10 @@ async def extension_under_way(reader: Reader, session_id: str, *, but: str | Non
     return plain(await reader.fetchval(SQL["extension_under_way"], session_id, but))
 
 
-async def paid_after(reader: Reader, customer_ids: list[str], payment: PaymentRequest) -> str | None:
+async def next_paid(reader: Reader, customer_ids: list[str], payment: PaymentRequest) -> str | None:
     """Return the request that the account made next after a request for the same, if it was paid; None without one."""
     found = await reader.fetchval(
-        SQL["paid_after"], customer_ids, payment.created_at, payment.id, payment.extends_session_id
+        SQL["next_paid"], customer_ids, payment.created_at, payment.id, payment.extends_session_id
     )
     return plain(found)
 
@@ -198,7 +198,7 @@ async def open_free_request(
 
 
 @attrs.frozen(kw_only=True)
-class Blocked:
+class InProgress:
     """What keeps a customer from starting a session: a live session, or a confirmed request (then `session_id` is
     None)."""
 
@@ -212,10 +212,10 @@ class Blocked:
         return found if self.payment_request_id is None else {**found, "payment_request_id": self.payment_request_id}
 
 
-async def blocking(reader: Reader, customer_ids: list[str], *, but: str | None) -> Blocked | None:
+async def in_progress(reader: Reader, customer_ids: list[str], *, but: str | None) -> InProgress | None:
     """Return the customer's live session, or else their confirmed request that is not for an extension; None without
     either.
 
     The request `but` and its session don't count.
     """
-    return one(Blocked, await reader.fetchrow(SQL["blocking"], customer_ids, but))
+    return one(InProgress, await reader.fetchrow(SQL["in_progress"], customer_ids, but))

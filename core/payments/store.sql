@@ -42,7 +42,7 @@ WHERE
   AND payment_request_id IS DISTINCT FROM $2
 LIMIT 1;
 
--- name: paid_after
+-- name: next_paid
 -- The first paid request of an account's customers ($1) that was made after $2 and is not $3: one for more minutes of
 -- the session $4, or for a chat if that is null. It may have been made up to an hour later.
 SELECT id
@@ -77,7 +77,7 @@ WHERE
   AND p.extends_session_id IS NOT DISTINCT FROM $2
 LIMIT 1;
 
--- name: blocking
+-- name: in_progress
 -- A live session of customers ($1), or else their confirmed request that is not for an extension. The request $2 and
 -- its session don't count.
 SELECT

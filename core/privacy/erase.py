@@ -188,9 +188,9 @@ async def _erase_customer_in(
         return before
     if await customers.identities_of(tx, account_id) != known or await _has_joined(tx, customer_id, account_id):
         raise IdentityChanged
-    blocked = await payment_store.blocking(tx, rows, but=None)
-    if blocked is not None:
-        raise SessionInProgress(details=blocked.details)
+    in_progress = await payment_store.in_progress(tx, rows, but=None)
+    if in_progress is not None:
+        raise SessionInProgress(details=in_progress.details)
     for payment in await payments.lock_pending(tx, rows):
         await money.abandon(tx, payment, by=None)
     await _keep_of_identities(runtime, tx, rows, known)

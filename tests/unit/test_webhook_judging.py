@@ -266,20 +266,20 @@ EFFECTS = {
 
 @given(NEAR, ISSUED, st.sampled_from(InvoiceOwner), st.booleans(), st.booleans())
 def test_case_and_effect_of_a_judgement_agree_for_all_facts(
-    body: dict[str, Any], issued: Issued, owner: InvoiceOwner, was_by_hand: bool, is_blocked: bool
+    body: dict[str, Any], issued: Issued, owner: InvoiceOwner, was_by_hand: bool, has_obstacle: bool
 ):
     call = read_call(BODY | {k: v for k, v in body.items() if not isinstance(v, float)}, app_tag="sesi")
     if not isinstance(call, InvoiceCall):
         return
     by_hand_at = NOW - dt.timedelta(hours=1) if was_by_hand and issued.was_confirmed else None
     judgement = judge(
-        call, Facts(issued=issued, received_at=NOW, owner=owner, by_hand_at=by_hand_at, is_blocked=is_blocked)
+        call, Facts(issued=issued, received_at=NOW, owner=owner, by_hand_at=by_hand_at, has_obstacle=has_obstacle)
     )
     assert judgement.effect in EFFECTS[judgement.case]
     assert (judgement.effect is Effect.RECORD_MORE) <= (by_hand_at is not None)
     if call.status in PAID_STATUSES and owner is not InvoiceOwner.THIS_OR_NONE:
         assert judgement.effect is Effect.NONE
-    if is_blocked:
+    if has_obstacle:
         assert judgement.case is not CallCase.CONFIRMED
 
 
@@ -290,7 +290,7 @@ def test_facts_decide_about_money_that_would_fit():
 
     pending, confirmed = PaymentStatus.PENDING, PaymentStatus.CONFIRMED
     hour_ago = NOW - dt.timedelta(hours=1)
-    assert judged(pending, is_blocked=True) == Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL)
+    assert judged(pending, has_obstacle=True) == Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL)
     assert judged(pending, owner=InvoiceOwner.ANOTHER).case is CallCase.CONFLICT
     assert judged(confirmed, owner=InvoiceOwner.MORE_MONEY) == Judgement(case=CallCase.DUPLICATE)
     assert judged(confirmed, by_hand_at=hour_ago) == Judgement(case=CallCase.LATE, effect=Effect.RECORD_MORE)
