@@ -17,7 +17,7 @@ from core.pairing import advance as pairing_advance
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.pairing.events import AccountUpdated
-from core.payments import erasing as payments
+from core.payments import erasing as payment_erasing
 from core.payments import money
 from core.payments import void as invoice_void
 from core.runtime.container import Reaction, Runtime, connect
@@ -95,7 +95,7 @@ async def _follow_link(tx: Tx, change: SignInMethodChanged) -> None:
     await events.announce(tx, event, [change.customer_id])
     if change.given_up is not None:
         account = await customers.ids_of(tx, change.customer_id)
-        if await payments.has_used_first_session(tx, account):
+        if await payment_erasing.has_used_first_session(tx, account):
             await erasures.keep_hash(tx, change.given_up)
 
 

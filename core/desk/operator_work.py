@@ -12,7 +12,7 @@ from core.accounts.customers import store as customers
 from core.accounts.logins import erasing as login_erasing
 from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
-from core.accounts.mitras import erasing
+from core.accounts.mitras import erasing as mitra_erasing
 from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import NumberChanged, StatusReason
 from core.accounts.mitras.store import Mitra
@@ -296,7 +296,7 @@ async def _lock_with_logins(tx: Tx, mitra_id: str, change: MitraChange) -> Mitra
     if change.is_active is False or change.phone is not None:
         await logins.lock_all(tx, mitra_id)
     mitra = await mitras.lock(tx, mitra_id)
-    if mitra is None or await erasing.is_erased(tx, mitra_id):
+    if mitra is None or await mitra_erasing.is_erased(tx, mitra_id):
         raise NotFound
     if change.phone is not None and mitra.phone != found.phone:
         raise NumberChanged

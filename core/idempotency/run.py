@@ -16,7 +16,6 @@ import msgspec
 
 from core.base.clock import monotonic, real_sleep
 from core.idempotency import store
-from core.idempotency import store as keys
 from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, KeyedRequest
 from core.idempotency.store import StoredAnswer
 from core.runtime.container import Runtime
@@ -121,4 +120,4 @@ async def _first_with_key(runtime: Runtime, keyed: KeyedRequest) -> AsyncIterato
 
 async def purge(runtime: Runtime) -> None:
     """Sweep: delete idempotency keys whose answers are too old to be repeated."""
-    await runtime.in_batches(keys.purge, at_once=keys.AT_ONCE)
+    await runtime.in_batches(store.purge, at_once=store.AT_ONCE)

@@ -12,7 +12,6 @@ from core.deliveries import events
 from core.events.signals import BlastCutShort
 from core.pairing import announce as announce_pairing
 from core.pairing import round_records, rules
-from core.pairing import rules as wave_rules
 from core.pairing import store as pairing
 from core.pairing.rules import NO_WAVES, Response, Round, Search, Wave, Waves
 from core.pairing.store import Invited
@@ -36,7 +35,7 @@ async def invite(
     configured, asked = NO_WAVES if search.is_targeted else waves(config), 0
     if configured.size and search.wave.ends_at is not None:
         asked = await pairing.asked_in_wave(tx, session_id, search.wave.number)
-    asking = wave_rules.ask_now(search.wave, configured, asked=asked, round_ends_at=search.round.ends_at, now=tx.now)
+    asking = rules.ask_now(search.wave, configured, asked=asked, round_ends_at=search.round.ends_at, now=tx.now)
     invited = Invited(mitra_ids=[], any_new=False)
     if asking.at_most:
         invited = await pairing.invite(
@@ -49,8 +48,8 @@ async def invite(
             only=only if asking.wave.ends_at is None else None,
         )
     count = len(invited.mitra_ids)
-    await _keep_wave(tx, session_id, search, wave_rules.wave_after(search.wave, asking, invited=count))
-    if wave_rules.is_cut_short(asking, invited=count):
+    await _keep_wave(tx, session_id, search, rules.wave_after(search.wave, asking, invited=count))
+    if rules.is_cut_short(asking, invited=count):
         tx.emit(BlastCutShort(session_id=session_id))
     return invited
 

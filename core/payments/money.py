@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import attrs
 
 from core.accounts.customers import block_account
-from core.accounts.customers import erasing as customers
-from core.accounts.customers import store as account_store
+from core.accounts.customers import erasing as customer_erasing
+from core.accounts.customers import store as customers
 from core.base import ids
 from core.base.actor import Actor
 from core.base.field_types import MitraId
@@ -116,7 +116,7 @@ async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, 
     if in_progress is not None:
         sub = SubCause.DOUBLE if in_progress.session_id is None else SubCause.LIVE_SESSION
         return Why(cause, sub, in_progress.payment_request_id)
-    if await customers.is_erased(reader, payment.customer_id):  # an erased customer does not wait for a chat
+    if await customer_erasing.is_erased(reader, payment.customer_id):  # an erased customer does not wait for a chat
         return Why(cause, SubCause.ERASED)
     if not payment.is_first_session_discount:
         return None
@@ -337,7 +337,7 @@ async def abandon_if_blocked(tx: Tx, account_id: str) -> None:
     The caller must hold the account.
     """
     if await block_account.of_all(tx, [account_id], now=tx.now):
-        await abandon_all(tx, await account_store.ids_of(tx, account_id))
+        await abandon_all(tx, await customers.ids_of(tx, account_id))
 
 
 async def expire(tx: Tx, payment: PaymentRequest) -> None:

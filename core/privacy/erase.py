@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Sequence
 
 import attrs
 
-from core.accounts.customers import erasing as customers
-from core.accounts.customers import store as customer_store
+from core.accounts.customers import erasing as customer_erasing
+from core.accounts.customers import store as customers
 from core.accounts.customers.rules import KINDS, Identity, IdentityKind, Provider
 from core.accounts.logins import check_code, failed_sign_ins, sign_in_with_identity, sign_off
-from core.accounts.logins import erasing as logins
-from core.accounts.logins import store as login_store
-from core.accounts.mitras import erasing as erased_mitras
+from core.accounts.logins import erasing as login_erasing
+from core.accounts.logins import store as logins
+from core.accounts.mitras import erasing as mitra_erasing
 from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import NumberChanged
-from core.accounts.operators import store as operator_store
+from core.accounts.operators import store as operators
 from core.base import field_messages
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, Unauthenticated, ValidationFailed
@@ -27,9 +27,9 @@ from core.erasures import store as erasures
 from core.erasures.rules import MitraStillActive, RequestedBy
 from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
-from core.payments import erasing as payments
+from core.payments import erasing as payment_erasing
 from core.payments import money
-from core.payments import store as payment_store
+from core.payments import store as payments
 from core.payments.rules import SessionInProgress
 from core.privacy import erase_columns
 from core.runtime.container import Runtime
@@ -85,7 +85,7 @@ async def erase_own(
     RateLimited, Unauthenticated, Unavailable.
     """
     await runtime.charge(charges_of_address(hourly_limit("erasures", PER_ADDRESS), ip_address))
-    known = await customers.identities_of(runtime.db, actor.user_id)
+    known = await customer_erasing.identities_of(runtime.db, actor.user_id)
     try:
         if not known:
             made = await _unproven(runtime, actor)
@@ -132,7 +132,7 @@ async def _by_identity(
         if not any((one.kind, one.value) == (kind, claims.subject) for one in known):
             raise IdentityTokenInvalid
         async with runtime.transaction() as tx:
-            earlier = await login_store.use_identity_token(
+            earlier = await logins.use_identity_token(
                 tx,
                 digest=identity.digest_of(proof.identity_token),
                 auth_session_id=actor.auth_session_id,
@@ -146,7 +146,8 @@ async def _by_identity(
 async def erase_customer(runtime: Runtime, customer_id: str, asked: Requester) -> Erasure:
     """Erase a customer's account for an operator. Raises NotFound, SessionInProgress."""
     while True:
-        known = await customers.identities_of(runtime.db, await customers.account_of(runtime.db, customer_id))
+        account_id = await customer_erasing.account_of(runtime.db, customer_id)
+        known = await customer_erasing.identities_of(runtime.db, account_id)
         try:
             async with runtime.transaction() as tx:
                 made = await _erase_customer_in(runtime, tx, customer_id, known, asked)
@@ -181,21 +182,21 @@ async def _erase_customer_in(
     `known` are the identities that the caller has read. A repeated erasure returns the first one. Raises NotFound,
     IdentityChanged, and SessionInProgress for a live session or a confirmed request.
     """
-    account_id = await customers.account_of(tx, customer_id)
+    account_id = await customer_erasing.account_of(tx, customer_id)
     rows = await _lock(tx, account_id, known)
     before = await erasures.of_user(tx, account_id)
-    if before is not None and await customers.is_erased(tx, account_id):
+    if before is not None and await customer_erasing.is_erased(tx, account_id):
         return before
-    if await customers.identities_of(tx, account_id) != known or await _has_joined(tx, customer_id, account_id):
+    if await customer_erasing.identities_of(tx, account_id) != known or await _has_joined(tx, customer_id, account_id):
         raise IdentityChanged
-    in_progress = await payment_store.in_progress(tx, rows, but=None)
+    in_progress = await payments.in_progress(tx, rows, but=None)
     if in_progress is not None:
         raise SessionInProgress(details=in_progress.details)
-    for payment in await payments.lock_pending(tx, rows):
+    for payment in await payment_erasing.lock_pending(tx, rows):
         await money.abandon(tx, payment, by=None)
     await _keep_of_identities(runtime, tx, rows, known)
-    await customers.mark_erased(tx, rows)
-    await operator_store.blank_audit_log(tx, rows)
+    await customer_erasing.mark_erased(tx, rows)
+    await operators.blank_audit_log(tx, rows)
     await _sign_out(tx, account_id, rows)
     return await _begun(tx, UserType.CUSTOMER, account_id, asked)
 
@@ -207,30 +208,30 @@ async def _lock(tx: Tx, account_id: str, known: list[Identity]) -> list[str]:
     """
     for one in known:
         if one.kind is IdentityKind.PHONE:
-            await logins.lock_codes(tx, one.value)
+            await login_erasing.lock_codes(tx, one.value)
     for one in known:
-        await customer_store.hold_identity(tx, one)
-    rows = await customers.rows_of(tx, account_id)
+        await customers.hold_identity(tx, one)
+    rows = await customer_erasing.rows_of(tx, account_id)
     if not rows:
         raise NotFound
-    await logins.lock_devices(tx, rows)
-    await customers.lock_rows(tx, account_id, rows)
+    await login_erasing.lock_devices(tx, rows)
+    await customer_erasing.lock_rows(tx, account_id, rows)
     return rows
 
 
 async def _has_joined(tx: Tx, customer_id: str, account_id: str) -> bool:
     """Return whether a customer has joined another account than the one that is locked."""
-    return await customers.account_of(tx, customer_id) != account_id
+    return await customer_erasing.account_of(tx, customer_id) != account_id
 
 
 async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: list[Identity]) -> None:
     """Keep what is needed of the identities: hashes if the discount is used up, and marks of codes for their limits."""
-    if await payments.has_used_first_session(tx, rows):
+    if await payment_erasing.has_used_first_session(tx, rows):
         for one in known:
-            await customers.remember_identity(runtime, tx, one)
+            await customer_erasing.remember_identity(runtime, tx, one)
     for one in known:
         if one.kind is IdentityKind.PHONE:
-            await logins.forget_codes(runtime, tx, one.value)
+            await login_erasing.forget_codes(runtime, tx, one.value)
 
 
 async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester) -> Erasure:
@@ -241,22 +242,22 @@ async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Reques
     found = await mitras.get(tx, mitra_id)
     if found is None:
         raise NotFound
-    await logins.lock_codes(tx, found.phone)
+    await login_erasing.lock_codes(tx, found.phone)
     await mitras.hold_logins(tx, mitra_id)
-    await logins.lock_devices(tx, [mitra_id])
+    await login_erasing.lock_devices(tx, [mitra_id])
     mitra = await mitras.lock(tx, mitra_id)
     assert mitra is not None
     if mitra.is_active:
         raise MitraStillActive
     before = await erasures.of_user(tx, mitra_id)
-    if before is not None and await erased_mitras.is_erased(tx, mitra_id):
+    if before is not None and await mitra_erasing.is_erased(tx, mitra_id):
         return before
     if mitra.phone != found.phone:
         raise NumberChanged
-    await logins.forget_codes(runtime, tx, mitra.phone)
-    await operator_store.blank_audit_log(tx, [mitra_id])
+    await login_erasing.forget_codes(runtime, tx, mitra.phone)
+    await operators.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])
-    await erased_mitras.blank(tx, mitra_id)
+    await mitra_erasing.blank(tx, mitra_id)
     return await _begun(tx, UserType.MITRA, mitra_id, asked)
 
 
@@ -278,7 +279,7 @@ async def forget_stored(tx: Tx, rows: Sequence[str]) -> None:
 
 async def _begun(tx: Tx, user_type: UserType, user_id: str, asked: Requester) -> Erasure:
     if asked.by is not RequestedBy.USER:
-        await operator_store.audit(tx, asked.operator_id, f"{user_type.value}.erased", user_type.value, user_id)
+        await operators.audit(tx, asked.operator_id, f"{user_type.value}.erased", user_type.value, user_id)
     return await erasures.begin(tx, user_type=user_type.value, user_id=user_id, requested_by=asked.by)
 
 

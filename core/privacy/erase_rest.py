@@ -4,7 +4,7 @@ Each step is one bounded transaction that may be repeated, so a process may die 
 complete when nothing is left, and no request or event from before it can store something.
 """
 
-from core.accounts.customers import erasing as customers
+from core.accounts.customers import erasing as customer_erasing
 from core.accounts.operators import store as operators
 from core.base.actor import UserType
 from core.base.errors import Unavailable
@@ -14,11 +14,11 @@ from core.erasures import store as erasures
 from core.erasures.rules import SETTLED
 from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
-from core.payments import erasing as payments
-from core.payments.webhooks import erasing as webhooks
+from core.payments import erasing as payment_erasing
+from core.payments.webhooks import erasing as webhook_erasing
 from core.privacy import erase, erase_columns
 from core.runtime.container import Runtime
-from core.sessions import erasing as sessions
+from core.sessions import erasing as session_erasing
 from core.sessions.messages import blank as blank_texts
 from core.telemetry import logs
 
@@ -46,24 +46,26 @@ async def go_on(runtime: Runtime) -> None:
 
 async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
     is_customer = erasure.user_type == UserType.CUSTOMER.value
-    rows = await customers.rows_of(runtime.db, erasure.user_id) if is_customer else [erasure.user_id]
+    rows = await customer_erasing.rows_of(runtime.db, erasure.user_id) if is_customer else [erasure.user_id]
     if not (await _blank_texts(runtime, erasure, rows) and await _blank_columns(runtime, erasure, rows)):
         return
     await _forget_trail(runtime, rows)
     before = runtime.now() - SETTLED
-    if erasure.began_at > before or (is_customer and await sessions.any_unsettled(runtime.db, rows, since=before)):
+    if erasure.began_at > before or (
+        is_customer and await session_erasing.any_unsettled(runtime.db, rows, since=before)
+    ):
         return
     if is_customer:
         await _mask_calls(runtime, rows)
     async with runtime.transaction() as tx:
         if not await erasures.claim(tx, erasure.id):
             return
-        await sessions.forget_mitra_devices(tx, rows)
+        await session_erasing.forget_mitra_devices(tx, rows)
         await erase.forget_stored(tx, rows)
         if await idempotency.any_left(tx, rows):  # another transaction has it: the next sweep deletes it
             return
         if is_customer:
-            await deliveries.forget_sessions(tx, await sessions.of_customers(tx, rows))
+            await deliveries.forget_sessions(tx, await session_erasing.of_customers(tx, rows))
         if await trail.forget(tx, rows, limit=TRAIL_AT_ONCE) == TRAIL_AT_ONCE:  # the next sweep goes on
             return
         await operators.blank_audit_log(tx, rows)
@@ -77,7 +79,7 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
         async with runtime.transaction() as tx:
             if not await erasures.claim(tx, erasure.id):
                 return False
-            left = await sessions.with_texts(tx, rows, limit=blank_texts.SESSIONS_AT_ONCE)
+            left = await session_erasing.with_texts(tx, rows, limit=blank_texts.SESSIONS_AT_ONCE)
             await blank_texts.blank_sessions(tx, left)
             await blank_texts.blank_messages(tx, left)
             if not left:
@@ -105,14 +107,14 @@ async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:
 
 async def _mask_calls(runtime: Runtime, rows: list[str]) -> None:
     """Mask the payer data in the gateway's calls about the customers' requests."""
-    request_ids, invoice_ids = await payments.external_ids(runtime.db, rows)
-    after = webhooks.NO_ID
+    request_ids, invoice_ids = await payment_erasing.external_ids(runtime.db, rows)
+    after = webhook_erasing.NO_ID
     while True:
-        found = await webhooks.bodies(runtime.db, request_ids=request_ids, invoice_ids=invoice_ids, after=after)
+        found = await webhook_erasing.bodies(runtime.db, request_ids=request_ids, invoice_ids=invoice_ids, after=after)
         async with runtime.transaction() as tx:
             for log_id, body in found:
-                if (masked := webhooks.masked(body)) != body:
-                    await webhooks.replace_body(tx, log_id, masked)
-        if len(found) < webhooks.AT_ONCE:
+                if (masked := webhook_erasing.masked(body)) != body:
+                    await webhook_erasing.replace_body(tx, log_id, masked)
+        if len(found) < webhook_erasing.AT_ONCE:
             return
         after = found[-1][0]

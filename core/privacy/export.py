@@ -17,7 +17,7 @@ import msgspec
 from piccolo.table import Table
 
 from core.accounts.blocks.tables import Block
-from core.accounts.customers import erasing as customers
+from core.accounts.customers import erasing as customer_erasing
 from core.accounts.customers.tables import Customer
 from core.accounts.logins.tables import AuthSession, OtpRequest
 from core.accounts.mitras import store as mitras
@@ -381,8 +381,8 @@ class MitraExport:
 async def begin_own(runtime: Runtime, actor: Actor) -> None:
     """Count an export of the caller: one an hour. Raises RateLimited."""
     async with runtime.transaction() as tx:
-        account_id = await customers.account_of(tx, actor.user_id)
-        last = await customers.begin_export(tx, account_id, every=EXPORT_EVERY)
+        account_id = await customer_erasing.account_of(tx, actor.user_id)
+        last = await customer_erasing.begin_export(tx, account_id, every=EXPORT_EVERY)
         now = tx.now
     if last is not None:
         metrics.LIMITED.labels("exports").inc()
@@ -404,7 +404,7 @@ async def begin_for_operator(runtime: Runtime, actor: Actor, user_type: UserType
     Raises NotFound.
     """
     if user_type is UserType.CUSTOMER:
-        user_id = await customers.account_of(runtime.db, user_id)
+        user_id = await customer_erasing.account_of(runtime.db, user_id)
     await note_export(runtime, user_type, user_id, operator_id=actor.user_id)
     return user_id
 
@@ -412,7 +412,7 @@ async def begin_for_operator(runtime: Runtime, actor: Actor, user_type: UserType
 async def _ids_of(reader: Reader, user_type: UserType, user_id: str) -> list[str]:
     """Return the ids of a mitra, or of a customer's account and those that joined it. Unknown users have none."""
     if user_type is UserType.CUSTOMER:
-        return await customers.rows_of(reader, user_id)
+        return await customer_erasing.rows_of(reader, user_id)
     return [] if await mitras.get(reader, user_id) is None else [user_id]
 
 
