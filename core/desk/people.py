@@ -145,7 +145,7 @@ def operator_view(runtime: Runtime, operator: Operator) -> OperatorView:
 
 
 async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
-    """Return the calling customer."""
+    """Return the calling customer. Raises NotFound if they are gone."""
     customer = await customer_store.get(runtime.db, user_id)
     if customer is None:
         raise NotFound
@@ -153,7 +153,7 @@ async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
 
 
 async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
-    """Return the calling mitra."""
+    """Return the calling mitra. Raises NotFound if they are gone."""
     mitra = await mitra_store.get(runtime.db, user_id)
     if mitra is None:
         raise NotFound
@@ -161,7 +161,7 @@ async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
 
 
 async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
-    """Return the calling operator."""
+    """Return the calling operator. Raises NotFound if they are gone."""
     operator = await operator_store.get(runtime.db, user_id)
     if operator is None:
         raise NotFound
@@ -171,7 +171,7 @@ async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
 async def customer_for_operator(
     runtime: Runtime, actor: Actor, customer_id: str, *, has_written: bool = False
 ) -> CustomerForOperators:
-    """Return a customer for an operator.
+    """Return a customer for an operator. Raises NotFound for an unknown id.
 
     Without the permission `customers.pii` phone and e-mail are masked, and the reason of a block is hidden; with it, an
     audit row records that they were read. `has_written`: the operator has just written the block.
@@ -236,7 +236,7 @@ class MitraForOperators:
 
 
 async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraForOperators:
-    """Return a mitra for an operator."""
+    """Return a mitra for an operator. Raises NotFound for an unknown id."""
     rows = many(MitraForOperators, await runtime.db.fetch(MITRA, mitra_id))
     if not rows:
         raise NotFound

@@ -26,8 +26,8 @@ async def retarget(
     """Begin a new search with a failed targeted request, which asks another mitra. Return the request.
 
     A retry with the same `key` gets the first answer. Raises NotFound, NotTargeted, FailureActioned, SessionInProgress,
-    NotPreviousMitra, MitraOffline, MitraAtCapacity, DiscountNotEligible, AccountBlocked, ValidationFailed,
-    IdempotencyMismatch, IdempotencyInFlight.
+    NotPreviousMitra, MitraOffline, MitraAtCapacity, DiscountNotEligible, AccountBlocked, Unauthenticated,
+    ValidationFailed, IdempotencyMismatch, IdempotencyInFlight.
     """
     async with run_once.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentRequestView)) is not None:

@@ -91,7 +91,7 @@ class MitraStatus:
 
 
 async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
-    """Return the calling mitra's presence and load."""
+    """Return the calling mitra's presence and load. Raises MitraOffline for a mitra without a row of presence."""
     row = await runtime.db.fetchrow(SQL["mitra_status"], actor.user_id)
     if row is None:
         raise MitraOffline

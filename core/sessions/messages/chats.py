@@ -97,8 +97,10 @@ async def digest(runtime: Runtime, session_id: str, *, up_to: int) -> tuple[str 
 async def messages(
     runtime: Runtime, actor: Actor, session_id: str, *, after: int | None, before: int | None, limit: int
 ) -> list[MessageView]:
-    """Return a part of a session's messages by ascending `seq`: those above `after`, or the last ones below
-    `before`."""
+    """Return a part of a session's messages by ascending `seq`: those above `after`, or the last ones below `before`.
+
+    Raises NotFound, and ValidationFailed for both bounds.
+    """
     if after is not None and before is not None:
         raise ValidationFailed.of(
             "before", Text(en="must be absent when `after` is given", id="tidak dapat dipakai bersama `after`")
@@ -111,7 +113,7 @@ async def messages(
 
 
 async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
-    """Return a message that was just stored."""
+    """Return a message that was just stored. Raises NotFound for an unknown id."""
     row = await runtime.db.fetchrow(MESSAGE, session_id, message_id)
     if row is None:
         raise NotFound
