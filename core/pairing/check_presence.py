@@ -125,7 +125,8 @@ async def ask_silent(runtime: Runtime) -> None:
 async def _take_budget(runtime: Runtime, tx: Tx) -> bool:
     """Take the lease for PACE_S; return False while it lasts."""
     await leases.ensure(tx, LEASE)
-    return await leases.claim_due(tx, LEASE, node=runtime.node, length_s=PACE_S, done_before=tx.now)
+    now = runtime.clock.real_now()
+    return await leases.claim_due(tx, LEASE, node=runtime.node, length_s=PACE_S, done_before=now)
 
 
 def _push(runtime: Runtime, tx: Tx, check: Check) -> DuePush:

@@ -1,7 +1,7 @@
 """Estimate how long customers wait for a mitra, and promise it (docs/fairness.md#honest-promise)."""
 
 from core.base.id_ranges import first_id
-from core.cluster.leases import store as leases
+from core.cluster import work_lease
 from core.pairing import search
 from core.pairing.promises import rules
 from core.pairing.promises import store as promises
@@ -25,10 +25,7 @@ async def make(tx: Tx, payment_request_id: str) -> None:
 
 async def refresh(runtime: Runtime) -> None:
     """Sweep: estimate the waits for the present hour of the day, in one process of the cluster."""
-    length_s = LEASE_S / runtime.settings.sesi_time_scale
-    await leases.ensure(runtime.db, LEASE)
-    held = await leases.hold(runtime.db, LEASE, node=runtime.node, length_s=length_s)
-    if held:
+    if await work_lease.hold(runtime, LEASE, length_s=LEASE_S / runtime.settings.sesi_time_scale):
         await estimate(runtime)
 
 
