@@ -67,9 +67,8 @@ class ProcessLease:
         self._process = store.ProcessIdentity(name=name, kind=kind, scale=runtime.clock.scale, pid=os.getpid())
         self._began_at = monotonic()
         self._seen: set[str] = set()  # the kinds that had a lease at some time
-        self._is_on_time = (
-            False  # the event loop; False at first, because a new process has lost the clients of the one before
-        )
+        # The event loop. False at first, because a new process has lost the clients of the one before.
+        self._is_on_time = False
         self._renewed_at: dt.datetime | None = None  # service time; None after a start and after a suspension
         self._succeeded_at = self._looked_at = monotonic()
         self._renewal_began_at = monotonic()  # of the last successful renewal

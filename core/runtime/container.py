@@ -298,8 +298,8 @@ async def connect(
 
     Messages are committed over a pool of `commit_pool_size` connections; 0 uses the common pool. `port` is what domains
     do in the transactions of those below them. `react` returns the flow that follows a signal of this process; None: no
-    flow follows. Raises SettingsError if SESI_TIME_ANCHOR differs
-    from the database's anchor, and Unavailable if the database does not answer.
+    flow follows. Raises SettingsError if SESI_TIME_ANCHOR differs from the database's anchor, and Unavailable if the
+    database does not answer.
     """
     databases = await open_databases(settings, pool_size=pool_size, commit_pool_size=commit_pool_size)
     try:

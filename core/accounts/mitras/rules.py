@@ -116,9 +116,7 @@ class MitraPresence:
     is_active: bool
     is_online: bool
     is_signed_in: bool  # has a living auth session
-    silent_since: (
-        dt.datetime | None
-    )  # None while offline; excused silence does not count (core/cluster/outages/rules.py)
+    silent_since: dt.datetime | None  # None while offline; excused silence does not count
     active_session_count: int
     is_blocked: bool  # the customer in question and the mitra have a block
 

@@ -35,9 +35,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     last_online_at = columns.moment()
     last_offline_at = columns.moment()
     last_heartbeat_at = columns.moment()
-    heartbeat_channel = columns.string(
-        8, default="any"
-    )  # of the last heartbeat; "any" until the first one since going online
+    heartbeat_channel = columns.string(8, default="any")  # of the last heartbeat since going online, as in the enum
     checked_at = columns.moment()  # when the last presence check was due
     check_ends_at = columns.moment()  # until when a heartbeat answers that check; null: no push was sent
     reachable_at = columns.moment()  # of the last heartbeat within the time of a check
