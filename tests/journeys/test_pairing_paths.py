@@ -1,4 +1,4 @@
-"""Every path of a paid search and of a session, over the real processes."""
+"""Paths of a paid search and of a session, over the real processes."""
 
 import contextlib
 from collections.abc import Awaitable
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from core.config.keys import KEYS
 from tests.http.pairing.steps import cancelling, failed, now_in, open_request, read_payment
 from tests.stack import World, open_failure, within
 from tools.driving.device import Device
@@ -253,26 +252,6 @@ async def test_search_is_cancelled_once_and_its_mitras_are_notified(world: World
     assert session["status"] == "cancelled"
 
 
-async def test_cancel_before_payment_abandons_the_request(world: World) -> None:
-    customer, stranger = await world.customer(), await world.customer("Eka")
-    payment = await world.request(customer)
-    assert await refusal(cancelling(stranger, payment)) == (404, "NOT_FOUND")
-    assert (await cancelling(customer, payment))["status"] == "abandoned"
-    assert (await cancelling(customer, payment))["status"] == "abandoned"
-
-
-async def test_cancel_after_an_accept_is_refused(world: World) -> None:
-    customer, mitra = await world.customer(), await world.mitra()
-    payment = await world.paid(customer)
-    await wait_for_invitation(world, mitra, payment)
-    await accepting(mitra, payment)
-    with pytest.raises(Refused) as refused:
-        await cancelling(customer, payment)
-    assert (refused.value.status, refused.value.code) == (409, "SESSION_NOT_SEARCHING")
-    assert refused.value.body["error"]["details"] == {"session_id": payment["session_id"]}
-    assert (await read_payment(customer, payment))["status"] == "consumed"
-
-
 # -- targeted requests
 
 
@@ -297,56 +276,6 @@ async def test_targeted_request_invites_only_its_mitra(world: World) -> None:
         assert await responses(world, payment) == {mitra.user["id"]: ["ACCEPTED"]}
         view = await read_payment(customer, payment)
         assert (view["status"], view["failure"], view["targeted_mitra_id"]) == ("consumed", None, mitra.user["id"])
-
-
-@pytest.mark.parametrize("end", ["rejected", "timeout", "offline", "offline before", "full before"])
-async def test_failed_targeted_request_has_a_cause_tag(world: World, end: str) -> None:
-    async with world.setting(
-        early_end_customer_enabled=True,
-        returning_chat_confirmation_timeout_seconds=1 if end == "timeout" else 20,
-    ):
-        customer, mitra = await returning(world)
-        search = await customer.open("pairing")
-        wanted = await world.request(customer, targeted_mitra_id=mitra.user["id"])
-        if end == "offline before":
-            await mitra.post("/api/mitra/status/offline")
-        if end == "full before":
-            await world.session(await world.customer("Eka"), mitra)
-            await world.config("max_customers_per_mitra", 1)
-        try:
-            assert (await world.webhook(wanted))[1]["processing_result"] == "confirmed"
-            payment = await world.until(lambda: read_payment(customer, wanted), lambda view: view["session_id"])
-            if end == "rejected":
-                await wait_for_invitation(world, mitra, payment)
-                await rejecting(mitra, payment)
-            if end == "offline":
-                await wait_for_invitation(world, mitra, payment)
-                await mitra.post("/api/mitra/status/offline")
-            cause = "targeted_mitra_" + (end if end in ("rejected", "timeout") else "offline")
-            assert await failed(world, customer, payment) == cause
-        finally:
-            await world.config("max_customers_per_mitra", KEYS["max_customers_per_mitra"].default)
-        told = await search.wait("pairing_status", where=lambda f: f["status"] == "failed")
-        assert (told["cause_tag"], told["session_id"]) == (cause, payment["session_id"])
-        expected = {"rejected": ["REJECTED"], "timeout": ["IGNORED"], "offline": ["IGNORED"]}.get(end)
-        assert (await responses(world, payment)).get(mitra.user["id"]) == expected
-
-
-async def test_targeted_request_needs_a_previous_mitra_who_is_available(world: World) -> None:
-    async with world.setting(early_end_customer_enabled=True):
-        (customer, mitra), unknown = await returning(world), await world.mitra("Bima")
-        assert await refusal(world.request(customer, targeted_mitra_id=unknown.user["id"])) == (
-            403,
-            "NOT_PREVIOUS_MITRA",
-        )
-        await world.session(await world.customer("Eka"), mitra)
-        async with world.setting(max_customers_per_mitra=1):
-            assert await refusal(world.request(customer, targeted_mitra_id=mitra.user["id"])) == (
-                409,
-                "MITRA_AT_CAPACITY",
-            )
-        await mitra.post("/api/mitra/status/offline")
-        assert await refusal(world.request(customer, targeted_mitra_id=mitra.user["id"])) == (409, "MITRA_OFFLINE")
 
 
 # -- the end

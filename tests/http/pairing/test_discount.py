@@ -43,7 +43,10 @@ async def test_discounted_request_has_the_promotions_price_and_minutes(world: Wo
     assert (view["price"], view["duration_minutes"], view["is_first_session_discount"]) == (2000, 12, True)
 
 
-@pytest.mark.parametrize("wish", [{"duration_minutes": 30}, {"duration_minutes": 13}, {"mode": "call"}])
+@pytest.mark.parametrize(
+    "wish",
+    [{"duration_minutes": 30}, {"duration_minutes": 13}, {"mode": "call"}, {"mode": "call", "duration_minutes": 12}],
+)
 async def test_discount_with_other_minutes_or_modes_is_refused(world: World, wish: dict[str, Any]) -> None:
     customer = await world.customer()
     await refused(discounted(world, customer, **wish), 409, "DISCOUNT_NOT_ELIGIBLE")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id, open_failure, refused, within
+from tests.stack import World, new_id, refused, within
 from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
@@ -98,19 +98,6 @@ async def test_request_with_twelve_topics_of_64_characters_is_accepted(world: Wo
     assert (await world.request(await world.customer(), topics=["ä" * 64] * 12))["status"] == "pending"
 
 
-async def test_discounted_request_costs_2000_for_12_minutes_also_by_default(world: World) -> None:
-    for wish in ({}, {"duration_minutes": 12}):
-        customer = await world.customer()
-        made = await customer.post(REQUESTS, {"first_session_discount": True, **wish})
-        assert (made["amount"], made["duration_minutes"], made["is_first_session_discount"]) == (2000, 12, True)
-
-
-@pytest.mark.parametrize("wish", [{"duration_minutes": 30}, {"mode": "call"}, {"mode": "call", "duration_minutes": 12}])
-async def test_discount_for_another_mode_or_duration_is_refused(world: World, wish: dict[str, Any]) -> None:
-    customer = await world.customer()
-    await refused(customer.post(REQUESTS, {"first_session_discount": True, **wish}), 409, "DISCOUNT_NOT_ELIGIBLE")
-
-
 async def test_discount_can_require_a_verified_identity(world: World) -> None:
     customer = await world.customer()
 
@@ -162,49 +149,6 @@ async def test_open_failure_of_free_request_blocks_the_next_free_request(world: 
         await operator.call("DELETE", f"/internal/pricing/tiers/{tier['id']}", params={"updated_at": now["updated_at"]})
 
 
-async def test_replaced_pending_discount_does_not_use_the_discount_up(world: World) -> None:
-    customer = await world.customer()
-    first = await customer.post(REQUESTS, {"first_session_discount": True})
-    second = await customer.post(REQUESTS, {"first_session_discount": True})
-    assert ((await read(customer, first))["status"], second["amount"]) == ("abandoned", 2000)
-
-
-async def test_discount_eligibility_returns_after_failure_and_ends_with_a_chat(world: World) -> None:
-    customer, mitra = await world.customer(), await world.mitra()
-
-    async def eligible() -> bool:
-        return (await customer.get("/api/client/chat/pricing"))["first_session_discount"]["eligible"]
-
-    payment = await world.paid(customer, first_session_discount=True)
-    assert await eligible() is False
-    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    assert (await read(customer, payment))["failure"] == open_failure("customer_cancelled")
-    assert await eligible() is True
-    session_id = await world.session(customer, mitra, first_session_discount=True)
-    assert await eligible() is False
-    await world.config("early_end_customer_enabled", True)
-    try:
-        await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
-    finally:
-        await world.config("early_end_customer_enabled", False)
-    await refused(customer.post(REQUESTS, {"first_session_discount": True}), 409, "DISCOUNT_NOT_ELIGIBLE")
-    assert (await world.request(customer))["amount"] == 12000
-
-
-async def test_new_request_abandons_the_pending_one(world: World) -> None:
-    customer = await world.customer()
-    first, second = await world.request(customer), await world.request(customer)
-    assert (await read(customer, first))["status"] == "abandoned"
-    assert (await read(customer, second))["status"] == "pending"
-
-
-async def test_refused_request_leaves_the_pending_one_unchanged(world: World) -> None:
-    customer = await world.customer()
-    first = await world.request(customer)
-    await refused(customer.post(REQUESTS, {"duration_minutes": 13}), 409, "TIER_NOT_FOUND")
-    assert (await read(customer, first))["status"] == "pending"
-
-
 async def test_fifty_concurrent_requests_leave_one_pending(world: World) -> None:
     customer = await world.customer()
     async with asyncio.TaskGroup() as group:
@@ -213,17 +157,6 @@ async def test_fifty_concurrent_requests_leave_one_pending(world: World) -> None
     assert len({request["payment_request_id"] for request in made}) == 50
     statuses = [(await read(customer, request))["status"] for request in made]
     assert sorted(statuses) == ["abandoned"] * 49 + ["pending"]
-
-
-async def test_request_during_live_session_is_refused_with_its_id(world: World) -> None:
-    customer, mitra = await world.customer(), await world.mitra()
-    payment = await world.paid(customer)
-    for wish in ({"duration_minutes": 12}, {"first_session_discount": True}):
-        error = await refused(customer.post(REQUESTS, wish), 409, "SESSION_IN_PROGRESS")
-        assert error["details"]["session_id"] == payment["session_id"]
-    await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
-    error = await refused(customer.post(REQUESTS, {"duration_minutes": 12}), 409, "SESSION_IN_PROGRESS")
-    assert error["details"]["session_id"] == payment["session_id"]
 
 
 async def test_abandon_of_pending_request_is_idempotent(world: World) -> None:

@@ -69,26 +69,6 @@ async def test_onboarding_flags_follow_the_customers_actions(world: World) -> No
     await now(is_anonymous=False)
 
 
-async def test_discount_eligibility_ends_with_confirmation_and_returns_after_failure(world: World) -> None:
-    client = await anonymous(world)
-    payment = await world.request(client, first_session_discount=True)
-    assert (await client.get(STATE))["first_session_discount_eligible"] is True
-    assert (await world.webhook(payment))[0] == 200
-    await world.until(lambda: client.get(STATE), lambda seen: not seen["first_session_discount_eligible"])
-    await client.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    assert (await client.get(STATE))["first_session_discount_eligible"] is True
-
-
-async def test_discount_eligibility_is_false_while_promotion_is_off(world: World) -> None:
-    client = await anonymous(world)
-    await world.promotion(enabled=False)
-    try:
-        assert (await client.get(STATE))["first_session_discount_eligible"] is False
-    finally:
-        await world.promotion(enabled=True)
-    assert (await client.get(STATE))["first_session_discount_eligible"] is True
-
-
 async def test_onboarding_flags_are_separate_for_each_customer(world: World, provider_a: IdentityServer) -> None:
     one, other = await anonymous(world), await anonymous(world, None)
     await one.post(SEEN)
