@@ -13,7 +13,6 @@ import attrs
 
 from core.base import id_ranges
 from core.base.actor import Actor
-from core.base.errors import NotFound
 from core.base.field_types import Id, MitraId
 from core.base.languages import Language, Text
 from core.deliveries.stages import TrailStage
@@ -158,8 +157,6 @@ async def timeline(
         entries += of_absence(row)
     entries += map(of_goodbye, shown(await db.fetch(SQL["goodbyes"], payment_request_id), "message"))
     stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
-    if not entries:
-        raise NotFound
     await reading.note(runtime, "payment_request", listed=False)
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
