@@ -168,7 +168,6 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
     "The same payment request is created 50 times at the same time": (
         "http/payments/test_payments_api.py::test_fifty_concurrent_requests_leave_one_pending",
-        "faults/races/test_races.py::test_concurrent_requests_leave_one_pending",
     ),
     "An accept races with a cancel, a timeout, going offline, or a fallback to a blast": (
         "faults/races/test_races.py::test_accept_racing_a_cancel_has_one_outcome",

@@ -299,16 +299,6 @@ async def test_two_requests_of_a_customer_paid_at_once_start_one_search(fast_wor
     await cancelling(customer, next(view for view in views if view["status"] == "confirmed"))
 
 
-async def test_concurrent_requests_leave_one_pending(world: World) -> None:
-    customer = await world.customer()
-    outcomes = await at_once(*(world.request(customer) for _ in range(12)))
-    assert outcomes == ["ok"] * 12
-    rows = await world.stack.sql(
-        "SELECT status, count(*) AS n FROM payment_requests WHERE customer_id = $1 GROUP BY status", customer.user["id"]
-    )
-    assert {row["status"]: row["n"] for row in rows} == {"pending": 1, "abandoned": 11}
-
-
 async def test_early_end_racing_a_goodbye_has_one_order(world: World) -> None:
     await world.config("early_end_customer_enabled", True)
     try:

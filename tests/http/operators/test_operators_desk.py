@@ -456,14 +456,6 @@ async def test_ledger_audit_reports_a_row_changed_by_hand(world: World) -> None:
 # -- access
 
 
-async def test_internal_routes_without_token_are_401(world: World) -> None:
-    stranger = world.client()
-    base = world.stack.addresses.internal
-    for path in ("/internal/config", "/internal/mitras", "/internal/failed-pairings", "/internal/webhook-logs",
-                 "/internal/ledger/audit", "/internal/auth/me", f"/internal/customers/{new_id()}"):  # fmt: skip
-        await refused(stranger.get(base + path), 401, "UNAUTHENTICATED")
-
-
 async def test_operator_has_only_the_permissions_of_the_role(world: World) -> None:
     """Check permissions with a role that is inserted directly into the database."""
     role, email = f"reader-{secrets.token_hex(4)}", f"reader-{secrets.token_hex(4)}@example.test"

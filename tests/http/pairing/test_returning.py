@@ -21,7 +21,7 @@ from tests.http.pairing.steps import (
     returning,
     session_of,
 )
-from tests.stack import World, open_failure, refused
+from tests.stack import World, new_id, open_failure, refused
 from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +66,8 @@ async def test_targeted_request_to_a_new_mitra_is_refused(world: World, wish: An
     friend, mitra = await friends(world)
     assert (await wish(friend, mitra))["targeted_mitra_id"] == mitra.user["id"]
     await refused(wish(customer, mitra), 403, "NOT_PREVIOUS_MITRA")  # another customer's mitra
+    other.user["id"] = new_id()
+    await refused(wish(customer, other), 403, "NOT_PREVIOUS_MITRA")  # an id without a mitra
 
 
 @ROUTES

@@ -221,25 +221,6 @@ async def test_development_payment_page_pays_like_the_gateway(world: World) -> N
     assert [row["processing_result"] for row in calls] == ["duplicate", "confirmed"]
 
 
-async def test_targeted_request_to_mitra_who_is_not_previous_is_403(world: World) -> None:
-    customer, mitra, other = await world.customer(), await world.mitra(), await world.mitra("Bima")
-    target = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"]}
-    for mitra_id in (mitra.user["id"], new_id()):
-        wish = {**target, "targeted_mitra_id": mitra_id}
-        await refused(customer.post(REQUESTS, wish), 403, "NOT_PREVIOUS_MITRA")
-    await world.config("early_end_customer_enabled", True)
-    try:
-        session_id = await world.session(customer, mitra)
-        await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
-    finally:
-        await world.config("early_end_customer_enabled", False)
-    assert (await customer.post(REQUESTS, target))["targeted_mitra_id"] == mitra.user["id"]
-    wish = {**target, "targeted_mitra_id": other.user["id"]}
-    await refused(customer.post(REQUESTS, wish), 403, "NOT_PREVIOUS_MITRA")
-    await mitra.post("/api/mitra/status/offline")
-    await refused(customer.post(REQUESTS, target), 409, "MITRA_OFFLINE")
-
-
 async def test_availability_counts_free_mitras_within_seconds(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
 

@@ -138,7 +138,7 @@ async def test_expired_code_is_not_sent(world: World) -> None:
     assert (row["code_hash"], sent(world, request_id)) == (None, [])
 
 
-async def test_mitra_code_route_limits_phones_and_addresses(world: World) -> None:
+async def test_cooldown_of_mitra_requests_holds_for_a_customer_too(world: World) -> None:
     number = await a_mitra(world)
     answers = await all_at_once([ask(device(world), number, path=MITRA_ASK) for _ in range(20)])
     assert sum(isinstance(answer, dict) for answer in answers) == 1
