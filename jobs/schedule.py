@@ -63,7 +63,7 @@ SWEEPS = (
     Sweep(name="remove_webhook_months", every_s=3600, run=retention.remove_webhook_months),
     Sweep(name="remove_trail_months", every_s=3600, run=retention.remove_trail_months),
     Sweep(name="remove_unproven_calls", every_s=3600, run=retention.remove_unproven_calls),
-    Sweep(name="blank_sessions", every_s=3600, run=retention.blank_sessions),
+    Sweep(name="blank_sessions", every_s=3600, run=retention.blank_old_sessions),
     Sweep(name="blank_reports", every_s=3600, run=retention.blank_reports),
     Sweep(name="remove_codes", every_s=3600, run=retention.remove_codes),
     Sweep(name="remove_auth_sessions", every_s=3600, run=retention.remove_auth_sessions),

@@ -286,8 +286,8 @@ def _count(tx: Tx, outcome: str, *payments: PaymentRequest) -> None:
         tx.count(metrics.PAYMENTS.labels("extension" if payment.is_extension else "session", outcome))
 
 
-def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
-    """Void the invoices of these abandoned requests after the commit."""
+def _count_and_void(tx: Tx, given_up: list[PaymentRequest]) -> None:
+    """Count abandoned requests, and void their invoices, after the commit."""
     _count(tx, "abandoned", *given_up)
     for payment in given_up:
         if payment.gateway_invoice_id is not None:
@@ -301,7 +301,7 @@ async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
     """
     if not await transitions.abandon(tx, payment.id):
         return False
-    _void(tx, [payment])
+    _count_and_void(tx, [payment])
     if by is not None:
         await announce.payment_abandoned(tx, by, [payment])
     return True
@@ -310,14 +310,14 @@ async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
 async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
     """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
     given_up = await transitions.abandon_pending(tx, customer_ids)
-    _void(tx, given_up)
+    _count_and_void(tx, given_up)
     await announce.payment_abandoned(tx, by, given_up)
 
 
 async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
     """Abandon the unpaid extension requests of sessions that start closing or are completed."""
     given_up = await transitions.abandon_extensions(tx, session_ids)
-    _void(tx, given_up)
+    _count_and_void(tx, given_up)
     await announce.payment_updated(tx, given_up)
 
 
@@ -327,7 +327,7 @@ async def abandon_all(tx: Tx, customer_ids: Sequence[str]) -> None:
     The caller must hold the account.
     """
     given_up = await transitions.abandon_all(tx, customer_ids)
-    _void(tx, given_up)
+    _count_and_void(tx, given_up)
     await announce.payment_updated(tx, given_up)
 
 

@@ -55,18 +55,18 @@ def _left(table: type[Table]) -> str:
 
 
 # The first transaction of an erasure has locked their rows.
-AT_ONCE = (Customer, AuthSession, Mitra)
-BLANK_AT_ONCE = tuple(_blank(table) for table in AT_ONCE)
+FIRST = (Customer, AuthSession, Mitra)
+BLANK_FIRST = tuple(_blank(table) for table in FIRST)
 # Each in a separate transaction, so that their locks need no order.
-BLANK_LATER = tuple(_blank(table) for table in _tables(Erase.NULL) if table not in AT_ONCE)
+BLANK_LATER = tuple(_blank(table) for table in _tables(Erase.NULL) if table not in FIRST)
 DELETE = tuple(_delete(table) for table in _tables(Erase.ROW))
 # Rows of erased users that still have personal data, for the audit.
-LEFT = "\nUNION ALL\n".join(_left(table) for table in AT_ONCE)
+LEFT = "\nUNION ALL\n".join(_left(table) for table in FIRST)
 
 
 async def blank_identity(tx: Tx, user_ids: Sequence[str]) -> None:
     """Erase the marked columns of users and their devices. The caller has locked their rows, and signed them out."""
-    for sql in BLANK_AT_ONCE:
+    for sql in BLANK_FIRST:
         await tx.execute(sql, user_ids)
 
 

@@ -67,7 +67,7 @@ async def remove_unproven_calls(runtime: Runtime) -> None:
             return
 
 
-async def blank_sessions(runtime: Runtime) -> None:
+async def blank_old_sessions(runtime: Runtime) -> None:
     """Sweep: blank the texts of sessions that ended before the retention, and finish what a process left undone."""
     before = await end_of(runtime, "retention_messages_days")
     await _blank_messages(runtime)

@@ -75,10 +75,10 @@ def test_sessions_are_blanked_when_their_end_is_older_than_the_retention(clean_h
         old, young = await completed_chat(clean_harness), await completed_chat(clean_harness)
         await runtime.db.fetch(END, old.id, runtime.now() - 30 * DAY - SECOND)
         await runtime.db.fetch(END, young.id, runtime.now() - 30 * DAY + 60 * SECOND)
-        await retention.blank_sessions(runtime)
+        await retention.blank_old_sessions(runtime)
         assert await runtime.db.fetchval(BLANKED) is None
         with rows(runtime, retention_messages_days=30):
-            await twice(runtime, retention.blank_sessions)
+            await twice(runtime, retention.blank_old_sessions)
         assert await runtime.db.fetchval(BLANKED) == [old.id]
         assert {row["content"] for row in await old.log()} == {""}
         assert {row["content"] for row in await young.log()} == {SECRET}
@@ -134,7 +134,7 @@ def test_sweep_that_another_overtakes_blanks_what_that_one_may_have_passed_over(
 
         monkeypatch.setattr(blank_texts, "blank_due", overtaken)
         with rows(runtime, retention_messages_days=1):
-            await retention.blank_sessions(runtime)
+            await retention.blank_old_sessions(runtime)
         assert await runtime.db.fetchval(BLANKED) == [chat.id]
         assert {row["content"] for row in await chat.log()} == {""}
 
@@ -169,13 +169,13 @@ def test_blanking_goes_on_where_a_process_died_even_if_the_retention_was_turned_
         with monkeypatch.context() as patch:
             patch.setattr(blank_texts.messages, "blank", dying)
             with rows(runtime, retention_messages_days=1), pytest.raises(Died):
-                await retention.blank_sessions(runtime)
+                await retention.blank_old_sessions(runtime)
         assert len(await runtime.db.fetchval(BLANKED)) == 2
         assert await runtime.db.fetchval("SELECT count(*) FROM chat_messages WHERE content <> ''") > 3
-        await retention.blank_sessions(runtime)
+        await retention.blank_old_sessions(runtime)
         assert await runtime.db.fetchval("SELECT count(*) FROM chat_messages WHERE content <> ''") == 3
         with rows(runtime, retention_messages_days=1):
-            await retention.blank_sessions(runtime)
+            await retention.blank_old_sessions(runtime)
         assert await runtime.db.fetchval(BLANKED) == sorted(chat.id for chat in found)
         assert await runtime.db.fetchval("SELECT count(*) FROM chat_messages WHERE content <> ''") == 0
 
