@@ -24,7 +24,7 @@ from redis.exceptions import RedisClusterException
 
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
-from core.bus.node import LOST, Node
+from core.bus.server import LOST, BusServer
 from core.settings import redis_url
 from core.settings.redis_url import Address, Layout
 from core.telemetry import logs, metrics
@@ -34,7 +34,7 @@ DEADLINE_S = 1.0
 LOOK_S = 1.0
 CALM_S = 10.0  # for a cluster all of whose servers take commands
 LOOK_AGAIN_S = 0.25  # at least this long between two looks
-ANSWER_S = 0.5  # for one sentinel or node
+ANSWER_S = 0.5  # for one sentinel or server
 log = logs.get("bus")
 
 
@@ -48,16 +48,16 @@ class Bus:
     def __init__(self, url: str) -> None:
         self._servers = redis_url.read(url)
         self.is_cluster = self._servers.layout is Layout.CLUSTER
-        self._owners: dict[int, Node] = {}
+        self._owners: dict[int, BusServer] = {}
         self._places: dict[int, Address] = {}  # of the owners
-        self._present: frozenset[Node] = frozenset()
+        self._present: frozenset[BusServer] = frozenset()
         self._look = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._sentinel: Sentinel | None = None
         self._cluster: RedisCluster | None = None
         if self._servers.layout is Layout.SINGLE:
             client = redis_asyncio.Redis.from_url(url, **_limits(DEADLINE_S))
-            self._owners = {0: Node(client, self.look_soon, address=None, sharded=False)}
+            self._owners = {0: BusServer(client, self.look_soon, address=None, sharded=False)}
             self._present = frozenset(self._owners.values())
         elif self._servers.layout is Layout.SENTINEL:
             limits = _limits(ANSWER_S, answer_s=ANSWER_S)
@@ -65,7 +65,7 @@ class Bus:
 
     # -- the servers
 
-    def of(self, name: str) -> Node | None:
+    def of(self, name: str) -> BusServer | None:
         """Return the server that has a channel or key, or None while it is not known."""
         return self._owners.get(self.slot_of(name))
 
@@ -75,13 +75,13 @@ class Bus:
 
     def client_of(self, name: str) -> redis_asyncio.Redis:
         """Return a client for short calls about a key, whose timeout the caller sets. Raises NoServer."""
-        node = self.of(name)
-        if node is None:
+        server = self.of(name)
+        if server is None:
             self.look_soon()
             raise NoServer(name)
-        return node.client
+        return server.client
 
-    def present(self) -> frozenset[Node]:
+    def present(self) -> frozenset[BusServer]:
         """Return the servers that have slots."""
         return self._present
 
@@ -89,7 +89,7 @@ class Bus:
     def degraded(self) -> bool:
         """Whether messages may be lost, because a server does not take commands or a slot has no server."""
         whole = len(self._owners) == (SLOTS if self.is_cluster else 1)
-        return not (whole and all(node.well for node in self._present))
+        return not (whole and all(server.well for server in self._present))
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call `changed` whenever a slot has another server."""
@@ -124,7 +124,7 @@ class Bus:
             log.exception("asking for the servers of the bus failed")
 
     async def _ask_cluster(self) -> dict[int, Address]:
-        """Return where the slots are, as the first node knows them that answers."""
+        """Return where the slots are, as the first server knows them that answers."""
         if self._cluster is None:
             self._cluster = RedisCluster(
                 startup_nodes=[ClusterNode(*seed) for seed in self._servers.seeds],
@@ -135,7 +135,7 @@ class Bus:
         try:
             await manager.initialize()
         except BaseException:
-            await self._forget_cluster()  # it asks only the nodes of its last answer; begin with the seeds again
+            await self._forget_cluster()  # it asks only the servers of its last answer; begin with the seeds again
             raise
         return {slot: Address(owner.host, int(owner.port)) for slot, (owner, *_) in manager.slots_cache.items()}
 
@@ -149,51 +149,51 @@ class Bus:
         if places == self._places:
             return
         self._places = places
-        known = {node.address: node for node in self._present}
-        nodes = {address: known.get(address) or self._node(address) for address in set(places.values())}
-        self._owners = {slot: nodes[address] for slot, address in places.items()}
-        before, self._present = self._present, frozenset(nodes.values())
-        log.info("bus servers", servers=sorted(str(address) for address in nodes))
+        known = {server.address: server for server in self._present}
+        servers = {address: known.get(address) or self._new_server(address) for address in set(places.values())}
+        self._owners = {slot: servers[address] for slot, address in places.items()}
+        before, self._present = self._present, frozenset(servers.values())
+        log.info("bus servers", servers=sorted(str(address) for address in servers))
         for changed in self._watchers:
             changed()
-        for node in before - self._present:
-            await node.close()
+        for server in before - self._present:
+            await server.close()
 
-    def _node(self, address: Address) -> Node:
+    def _new_server(self, address: Address) -> BusServer:
         options = {**self._servers.options, **_limits(DEADLINE_S)}
         client = redis_asyncio.Redis(host=address.host, port=address.port, **options)
-        return Node(client, self.look_soon, address=address, sharded=self.is_cluster)
+        return BusServer(client, self.look_soon, address=address, sharded=self.is_cluster)
 
     # -- the messages
 
     def publish(self, messages: Iterable[tuple[str, bytes]]) -> None:
         """Queue messages, as (channel, data), without waiting; drop those without a server or without room."""
         for channel, data in messages:
-            node = self.of(channel)
-            if node is None:
+            server = self.of(channel)
+            if server is None:
                 metrics.SIGNALS_DROPPED.inc()
                 self.look_soon()
             else:
-                node.publish(channel, data)
+                server.publish(channel, data)
 
     async def drain(self) -> None:
         """Wait until all queued messages have been sent, DEADLINE_S at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DEADLINE_S):
-                for node in self._present:
-                    await node.idle()
+                for server in self._present:
+                    await server.idle()
 
     async def ping(self) -> bool:
         """Return whether all servers answer within DEADLINE_S."""
         async with asyncio.TaskGroup() as group:
-            for node in self._present:
-                group.create_task(node.ping())
+            for server in self._present:
+                group.create_task(server.ping())
         return not self.degraded
 
     async def close(self) -> None:
         """Close all connections."""
-        for node in self._present:
-            await node.close()
+        for server in self._present:
+            await server.close()
         with contextlib.suppress(*LOST):
             async with asyncio.timeout(DEADLINE_S):
                 if self._sentinel is not None:

@@ -17,7 +17,7 @@ from redis.asyncio.connection import AbstractConnection
 from core.base import ids
 from core.base.clock import monotonic, real_sleep
 from core.bus.bus import Bus, NoServer
-from core.bus.node import LOST, Node
+from core.bus.server import LOST, BusServer
 from core.telemetry import logs
 
 CONNECT_S = 1.0
@@ -35,7 +35,7 @@ class Link:
     """The connection to one server, with the channels that it has."""
 
     def __init__(
-        self, bus: Bus, node: Node, channels: Set[str], handle: Handler, resubscribed: Callable[[], None]
+        self, bus: Bus, server: BusServer, channels: Set[str], handle: Handler, resubscribed: Callable[[], None]
     ) -> None:
         """`channels` are those of all servers; the caller changes them, and tells of each change by `add` or
         `remove`.
@@ -45,7 +45,7 @@ class Link:
         self.connected = False
         self._connected_at = 0.0
         self._bus = bus
-        self._node = node
+        self._server = server
         self._channels = channels
         self._handle = handle
         self._resubscribed = resubscribed
@@ -105,7 +105,7 @@ class Link:
         """
         if not self.connected or monotonic() < self._connected_at + SETTLED_S:
             return set()
-        client = self._node.client
+        client = self._server.client
         count = client.pubsub_shardnumsub if self._bus.is_cluster else client.pubsub_numsub
         try:
             async with asyncio.timeout(PROBE_S):
@@ -130,11 +130,11 @@ class Link:
         task = asyncio.current_task()
         # A task group that fails while it is cancelled raises the failure alone.
         while task is not None and not task.cancelling():
-            connection = self._node.connection()
+            connection = self._server.connection()
             try:
                 await self._serve(connection)
             except* LOST as errors:
-                self._node.note(errors.exceptions[0])
+                self._server.note(errors.exceptions[0])
             except* Exception:
                 log.exception("a subscription of the bus failed")
             finally:
@@ -151,7 +151,7 @@ class Link:
             self._probe = self._own_name()
             self._changes = []
             for name in (*self._channels, self._probe):
-                if self._bus.of(name) is self._node:
+                if self._bus.of(name) is self._server:
                     self.add(name)
             self._heard_at = monotonic()
             group.create_task(self._keep_subscribed(connection))
@@ -184,7 +184,7 @@ class Link:
             if monotonic() < silent_since + QUIET_S:
                 continue
             async with asyncio.timeout(PROBE_S):
-                await self._node.publish_now(self._probe)
+                await self._server.publish_now(self._probe)
                 while self._heard_at == silent_since:
                     await real_sleep(0.01)
 
@@ -210,7 +210,7 @@ class Link:
         if name == self._probe:  # the last one of a new connection
             self.connected = True
             self._connected_at = monotonic()
-            self._node.note()
+            self._server.note()
             self.late.clear()
             self._resubscribed()
         elif name in self.late:
@@ -238,6 +238,6 @@ class Link:
         """Return the name of a channel that this server has. Raises NoServer if it has none."""
         for _ in range(PROBES_TRIED):
             name = f"sesi:probe:{ids.new_id()}"
-            if self._bus.of(name) is self._node:
+            if self._bus.of(name) is self._server:
                 return name
-        raise NoServer(str(self._node.address))
+        raise NoServer(str(self._server.address))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.node import LOST
+from core.bus.server import LOST
 from core.bus.subscription import Subscription
 from core.telemetry import logs
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from core.bus.bus import Bus
 from core.bus.link import Handler, Link
-from core.bus.node import Node
+from core.bus.server import BusServer
 
 CONFIRM_S = 0.5  # real seconds to wait for the confirmation of a subscription
 
@@ -22,7 +22,7 @@ class Subscription:
         self._resubscribed = resubscribed
         self._bus = bus
         self._channels = set(channels)
-        self._links: dict[Node, Link] = {}
+        self._links: dict[BusServer, Link] = {}
         self._moved = asyncio.Event()
         bus.watch(self._moved.set)
 
@@ -93,17 +93,17 @@ class Subscription:
                 await link.stop()
 
     def _link_of(self, name: str) -> Link | None:
-        node = self._bus.of(name)
-        return self._links.get(node) if node is not None else None
+        server = self._bus.of(name)
+        return self._links.get(server) if server is not None else None
 
     async def _follow(self) -> None:
         """Have one connection for each present server, and each channel on its own."""
         present = self._bus.present()
-        for node in set(self._links) - present:
-            await self._links.pop(node).stop()
-        for node in present - set(self._links):
-            self._links[node] = Link(self._bus, node, self._channels, self._handle, self._resubscribed)
-            self._links[node].start()
+        for server in set(self._links) - present:
+            await self._links.pop(server).stop()
+        for server in present - set(self._links):
+            self._links[server] = Link(self._bus, server, self._channels, self._handle, self._resubscribed)
+            self._links[server].start()
         for name in self._channels:
             link = self._link_of(name)
             if link is not None:

@@ -230,8 +230,8 @@ async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
     async with valkey.sentinels() as watched:
         bus, subscribed = Bus(watched.url), asyncio.Event()
         await bus.find()
-        (node,) = bus.present()
-        link = FailsWhenStopped(bus, node, set(), lambda _channel, _data: None, subscribed.set)
+        (server,) = bus.present()
+        link = FailsWhenStopped(bus, server, set(), lambda _channel, _data: None, subscribed.set)
         link.start()
         async with asyncio.timeout(within(RECOVERED_S)):
             await subscribed.wait()

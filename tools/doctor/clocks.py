@@ -6,7 +6,7 @@ import datetime as dt
 
 from core.base.clock import monotonic
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.node import LOST
+from core.bus.server import LOST
 from core.settings.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, warning
@@ -46,10 +46,10 @@ async def _redis_offsets(settings: Settings) -> list[float]:
     offsets: list[float] = []
     try:
         await bus.find()
-        for node in bus.present():
+        for server in bus.present():
             before, began = monotonic(), dt.datetime.now(dt.UTC)
             async with asyncio.timeout(DEADLINE_S):
-                seconds, microseconds = await node.client.time()
+                seconds, microseconds = await server.client.time()
             took = monotonic() - before
             offsets.append(int(seconds) + int(microseconds) / 1e6 - began.timestamp() - took / 2)
     except LOST:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.node import LOST
+from core.bus.server import LOST
 from core.settings.settings import Settings
 from tools.doctor.findings import Finding, failure, ok, or_start, problems_or
 
@@ -21,8 +21,8 @@ async def check(settings: Settings) -> list[Finding]:
         await bus.find()
         if not await bus.ping():
             return [failure("Redis", f"does not answer: check REDIS_URL{or_start(settings)}")]
-        for node in bus.present():
-            found += await _server(node.client, "" if node.address is None else f"{node.address}: ")
+        for server in bus.present():
+            found += await _server(server.client, "" if server.address is None else f"{server.address}: ")
     finally:
         await bus.close()
     return found

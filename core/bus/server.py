@@ -30,7 +30,7 @@ LOST = (RedisError, OSError, TimeoutError)
 log = logs.get("bus")
 
 
-class Node:
+class BusServer:
     """One server. `well` is whether it took the last commands.
 
     `look_soon` asks for the servers again, because this one has failed or refused a command. `sharded` means that it is
