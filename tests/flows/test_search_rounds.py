@@ -16,7 +16,7 @@ from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import id_ranges, ids
 from core.base.actor import Actor
 from core.base.field_types import Id, SessionId
-from core.desk.timeline.entries import SearchRound, alike, of_last
+from core.desk.timeline.entries import EndedRound, alike, of_last
 from core.desk.timeline.timeline import timeline
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
@@ -401,9 +401,9 @@ def test_rounds_are_deleted_after_their_retention(clean_harness: Harness) -> Non
     clean_harness.run(play())
 
 
-def a_round(number: int, **counts: int) -> SearchRound:
+def a_round(number: int, **counts: int) -> EndedRound:
     zero = dict.fromkeys(("online", "fresh", "with_room", "askable", *ENDS), 0)
-    return SearchRound(
+    return EndedRound(
         session_id=SessionId(Id("s")),
         round_number=number,
         ended_at=dt.datetime(2026, 1, number, tzinfo=dt.UTC),

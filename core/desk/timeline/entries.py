@@ -445,8 +445,8 @@ OUTCOMES = {
 
 
 @attrs.frozen(kw_only=True)
-class SearchRound:
-    """A round of a search that has ended (`SearchRound` in core/pairing/tables.py)."""
+class EndedRound:
+    """A round of a search that has ended (the row is `SearchRound` in core/pairing/tables.py)."""
 
     session_id: SessionId
     round_number: int
@@ -493,18 +493,18 @@ class SearchRound:
         return said
 
 
-def rounds_of(rows: list[Any]) -> list[SearchRound]:
+def rounds_of(rows: list[Any]) -> list[EndedRound]:
     """Return the rounds of rows of the statement `rounds`."""
-    return [SearchRound(**dict(row)) for row in rows]
+    return [EndedRound(**dict(row)) for row in rows]
 
 
-def alike(rounds: Sequence[SearchRound]) -> Iterator[tuple[SearchRound, SearchRound]]:
+def alike(rounds: Sequence[EndedRound]) -> Iterator[tuple[EndedRound, EndedRound]]:
     """Yield (first, last) of consecutive rounds of a search with the same summary that asked no mitra.
 
     A round that asked mitras is yielded alone, as both.
     """
 
-    def key(one: SearchRound) -> tuple[str, str, int]:
+    def key(one: EndedRound) -> tuple[str, str, int]:
         return one.session_id, one.summary().en, one.round_number if one.asked else 0
 
     for _, group in groupby(rounds, key):
@@ -512,7 +512,7 @@ def alike(rounds: Sequence[SearchRound]) -> Iterator[tuple[SearchRound, SearchRo
         yield found[0], found[-1]
 
 
-def of_last(last: SearchRound) -> Text:
+def of_last(last: EndedRound) -> Text:
     """Return the sentence about the last round of a search."""
     summary = last.summary()
     return Text(
@@ -521,7 +521,7 @@ def of_last(last: SearchRound) -> Text:
     )
 
 
-def of_rounds(rounds: list[SearchRound]) -> list[Line]:
+def of_rounds(rounds: list[EndedRound]) -> list[Line]:
     """Return the timeline's entries of rounds that have ended; rounds without a difference share one."""
     found: list[Line] = []
     for first, last in alike(rounds):

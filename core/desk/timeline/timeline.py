@@ -20,8 +20,8 @@ from core.desk import disclosure
 from core.desk.support import SupportPayment, payment
 from core.desk.timeline.entries import (
     ORDER,
+    EndedRound,
     Line,
-    SearchRound,
     TimelineEntry,
     explanation,
     of_absence,
@@ -99,7 +99,7 @@ class Timeline:
     why_no_chat_in_indonesian: str | None
 
 
-def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bool) -> Text | None:
+def why_no_chat(p: SupportPayment, rounds: list[EndedRound], *, by_operator: bool) -> Text | None:
     """Return why there was no chat; None if there was one, or there may still be one.
 
     `by_operator`: an operator ended the search.
