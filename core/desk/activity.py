@@ -132,8 +132,9 @@ class ActivitySummary:
 
 # Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
 # $6 the mitra. A search counts once for each mitra that it asked in the range, with the newest invitation of them.
-# Invitations, answers and sessions of the range are read from indexes alone; each session takes a look-up of its earnings. An online interval lasts from one log row to the
-# next; the last row before the range gives the status at its start.
+# Invitations, answers and sessions of the range are read from indexes alone; each session takes a look-up of its
+# earnings. An online interval lasts from one log row to the next; the last row before the range gives the status at its
+# start.
 _SUMMARY = """WITH searches AS (
   SELECT DISTINCT ON (session_id, mitra_id)
     mitra_id,

@@ -214,10 +214,6 @@ async def overview(runtime: Runtime) -> Overview:
 
 async def cluster_figures(runtime: Runtime) -> Figures:
     """Return the figures of the cluster. Every label has a value, 0 for none. Raises Unavailable."""
-    return await _cluster_figures(runtime)
-
-
-async def _cluster_figures(runtime: Runtime) -> Figures:
     now, real_now, db = runtime.now(), runtime.clock.real_now(), runtime.db
     work = await open_work(db, availability_policy(runtime.config), now=now)
     due = dt.timedelta(hours=runtime.config.number("failure_due_hours"))

@@ -56,7 +56,7 @@ class DatabaseServers:
 
     @property
     def epoch(self) -> str:
-        """The epoch of the server in use (see `Server.epoch`); an empty text before the first connection."""
+        """The epoch of the server in use (`DatabaseServer.epoch`); an empty text before the first connection."""
         return self._epoch or ""
 
     def start(self) -> None:
