@@ -219,8 +219,8 @@ class Gateway:
         if page is None:
             return None
         ours = [item for item in page if isinstance(item, dict) and item.get("external_id") == external_id]
-        ours.sort(key=lambda item: (item.get("status") not in PAID, str(item.get("created", ""))))
-        return [invoice for invoice in map(read_invoice, ours) if invoice is not None]
+        found = [invoice for invoice in map(read_invoice, ours) if invoice is not None]
+        return sorted(found, key=lambda one: (one.status not in PAID, str(one.body.get("created", ""))))
 
     async def page(self, query: Mapping[str, str]) -> list[Any] | None:
         """Return a page of the list of invoices as the gateway sends it. None if it does not answer, or refuses."""

@@ -145,7 +145,7 @@ class TwilioVerify:
     GONE = 404  # error 20404: expired, already approved, or out of attempts; Twilio has deleted the verification
     TOO_MANY_CHECKS = 60202
     # Invalid number, landline, blocked as fraud, or a country that the account does not send to.
-    NUMBER_REFUSED = frozenset({60200, 60205, 60410, 60605})
+    NUMBER_REFUSED = (60200, 60205, 60410, 60605)  # no set: what is looked up may be a list
     NO_VERIFICATION = "VE" + "0" * 32
 
     def __init__(self, http: HttpClient, *, base_url: str, service: str, key: str, secret: str) -> None:

@@ -234,7 +234,7 @@ class TwilioServer(Server):
             return self._error(*fault)
         return (200, fault, {}) if isinstance(fault, bytes) else self._error(fault, fault * 100)
 
-    def _error(self, status: int, code: int) -> tuple[int, bytes, dict[str, str]]:
+    def _error(self, status: int, code: Any) -> tuple[int, bytes, dict[str, str]]:
         content = {"code": code, "message": "no", "more_info": f"https://example.test/{code}", "status": status}
         return status, json.dumps(content).encode(), {"Content-Type": "application/json"}
 

@@ -415,8 +415,8 @@ async def test_failed_check_is_503_and_returns_the_attempt(phone: SigningInPhone
 
 @pytest.mark.parametrize(
     ("fault", "calls"),
-    [(500, 2), (503, 2), ((429, 60203), 1), ((400, 60200), 1), ((401, 20003), 1), (0, 2), (b"<html>", 1), (b"[]", 1),
-     (b'{"sid": 5}', 1), (b'{"sid": ""}', 1), (302, 1)],
+    [(500, 2), (503, 2), ((429, 60203), 1), ((400, 60200), 1), ((401, 20003), 1), ((400, []), 1), (0, 2),
+     (b"<html>", 1), (b"[]", 1), (b'{"sid": 5}', 1), (b'{"sid": ""}', 1), (302, 1)],
 )  # fmt: skip
 async def test_code_not_sent_by_provider_is_502_and_does_not_count(
     phone: SigningInPhone, fault: Any, calls: int
