@@ -333,21 +333,6 @@ async def test_odd_queries_never_answer_5xx(callers: Callers) -> None:
     await callers.all_of(calls)
 
 
-async def test_unsupported_method_is_405_or_404(callers: Callers) -> None:
-    known: dict[tuple[str, str], set[str]] = {}
-    for listener, method, path in ALL:
-        known.setdefault((listener, path), set()).add(method)
-    calls = [
-        ((listener, method, filled(callers, path)), {})
-        for (listener, path), methods in known.items()
-        for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")
-        if method not in methods
-    ]
-    statuses = await callers.all_of(calls)
-    assert set(statuses) <= {404, 405}
-    assert statuses.count(405) > len(statuses) / 2
-
-
 @pytest.mark.slow
 async def test_odd_headers_never_answer_5xx(callers: Callers) -> None:
     calls = [

@@ -406,16 +406,6 @@ async def test_otp_config_route_returns_the_limits_of_codes(world: World) -> Non
 LOGIN = "/internal/auth/login"
 
 
-def an_operator(world: World) -> str:
-    """Create an operator with the password PASSWORD; return their e-mail."""
-    email = f"op-{new_id()}@example.test"
-    world.stack.command(
-        "operator", "create", "--email", email, "--display-name", "Op", "--role", "administrator", "--password-stdin",
-        stdin=PASSWORD,
-    )  # fmt: skip
-    return email
-
-
 async def log_in(world: World, email: str, password: str) -> Any:
     """Sign in and return the answer."""
     url = world.stack.addresses.internal + LOGIN
@@ -436,43 +426,6 @@ async def test_logout_ends_an_operators_tokens(world: World) -> None:
     assert (await operator.get("/internal/auth/me"))["email"] == EMAIL
     await operator.post("/internal/auth/logout")
     await refused(operator.get("/internal/auth/me"), 401, "REFRESH_INVALID")
-
-
-async def test_wrong_password_and_unknown_email_get_the_same_refusals_and_lockout(world: World) -> None:
-    known, unknown = an_operator(world), f"nobody-{new_id()}@example.test"
-    answers: dict[str, list[Any]] = {known: [], unknown: []}
-    for email in (known, unknown):
-        for _ in range(7):
-            try:
-                await log_in(world, email, "wrong wrong wrong")
-            except Refused as no:
-                answers[email].append((no.status, no.code, no.body["error"]["message"]))
-    assert answers[known] == answers[unknown]
-    assert [item[:2] for item in answers[known]] == [(401, "LOGIN_INVALID")] * 5 + [(423, "ACCOUNT_LOCKED")] * 2
-    for email in (known, unknown, known.upper()):
-        error = await refused(log_in(world, email, PASSWORD), 423, "ACCOUNT_LOCKED")
-        assert 800 < error["retry_after_seconds"] <= 900
-
-
-async def test_concurrent_wrong_passwords_are_limited_to_the_allowed_attempts(world: World) -> None:
-    for email in (an_operator(world), f"nobody-{new_id()}@example.test"):
-        answers = await outcomes([log_in(world, email, "wrong wrong wrong") for _ in range(12)])
-        codes = sorted((status, answer["code"]) for status, answer in answers)
-        assert codes == [(401, "LOGIN_INVALID")] * 5 + [(423, "ACCOUNT_LOCKED")] * 7
-
-
-async def test_lockout_ends_after_its_duration(fast_world: World) -> None:
-    world = fast_world
-    email = an_operator(world)
-    await world.config("cc_login_max_attempts", 1)
-    await world.config("cc_login_lockout_minutes", 4)  # four real seconds
-    try:
-        await refused(log_in(world, email, "wrong wrong wrong"), 401, "LOGIN_INVALID")
-        await refused(log_in(world, email, PASSWORD), 423, "ACCOUNT_LOCKED")
-        await world.until(lambda: outcomes([log_in(world, email, PASSWORD)]), lambda seen: seen[0][0] == 200)
-    finally:
-        await world.config("cc_login_max_attempts", 5)
-        await world.config("cc_login_lockout_minutes", 15)
 
 
 async def test_odd_passwords_are_login_invalid(world: World) -> None:
