@@ -14,9 +14,10 @@ import { browserPorts } from "../../../api/web/client/browser.js";
  * @param {Map<string, string>} stored
  * @param {Record<string, string>} headers sent with each request
  * @param {(what: string) => void} violation
+ * @param {(what: string) => void} note takes down what happens to its sockets
  * @returns {Device}
  */
-export function startDevice(stored, headers, violation) {
+export function startDevice(stored, headers, violation, note) {
   let isAlive = true;
   /** @type {(() => void)[]} */
   const stops = [];
@@ -53,10 +54,18 @@ export function startDevice(stored, headers, violation) {
    * @param {SocketEvents} events
    */
   const open = (url, events) => {
+    const { pathname } = new URL(url);
     const socket = browserPorts.open(url, {
-      opened: ifAlive(() => events.opened()),
+      opened: ifAlive(() => {
+        note(`${pathname} opened`);
+        events.opened();
+      }),
       received: (text) => ifAlive(() => events.received(text))(),
-      closed: (code, retryAfter) => ifAlive(() => events.closed(code, retryAfter))(),
+      closed: (code, retryAfter) =>
+        ifAlive(() => {
+          note(`${pathname} closed ${code}`);
+          events.closed(code, retryAfter);
+        })(),
     });
     stops.push(() => socket.close());
     const send = (/** @type {string} */ text) => {

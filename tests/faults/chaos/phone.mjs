@@ -76,7 +76,7 @@ export class Phone {
 
   async #start() {
     this.#shown.restart();
-    const device = startDevice(this.#stored, this.#headers, this.#violation);
+    const device = startDevice(this.#stored, this.#headers, this.#violation, (what) => this.#note(what));
     const { ports, storage } = device;
     const client = createClient({
       role: this.#role,
