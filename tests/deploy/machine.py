@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tests import debian
+from tools.commands.environment import why_not
 
 ROOT = pathlib.Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "debian"
@@ -25,6 +26,8 @@ REGISTRIES = (
     str(SOURCES),
     "/usr/local/share/ca-certificates",
 )
+# Of the page's programs. The machine shares the network of this one.
+PORTS = (443, 5432, 6379, 8000, 8001, 8010, 8020, 8443, 9100)
 BOOT_S = 300.0
 
 
@@ -34,6 +37,8 @@ def missing() -> str:
         return "not root"
     if not SOURCES.exists():
         return "not Debian 12"
+    if taken := [str(port) for port in PORTS if why_not("PORT", "127.0.0.1", port)]:
+        return f"other programs use the ports {', '.join(taken)}"
     return debian.missing({name: name for name in ("systemd-nspawn", "debootstrap", "nsenter")})
 
 
@@ -133,21 +138,25 @@ class Machine:
             return ["nsenter", "--all", "--target", first, "env", "--ignore-environment", *values, *command]
         return []
 
-    def run(self, script: str, *, stdin: str = "", check: bool = True) -> str:
-        """Run a script of bash in the page's folder; return its output. Raises AssertionError if a line fails."""
+    def run(self, script: str, *, answers: Mapping[str, str] | None = None, check: bool = True) -> str:
+        """Run a script of bash in the page's folder; return its output. Raises AssertionError if a line fails.
+
+        `answers`: what a person types, by words of the command that asks for it.
+        """
         traced = f"PS4='+ $(date +%T) '; set -euxo pipefail; cd /{SOURCE}\n{script}"
         process = subprocess.Popen(
             self._inside("bash", "-c", traced),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            stdin=subprocess.PIPE if answers else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", bufsize=1,
         )  # fmt: skip
-        assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(stdin)
-        process.stdin.close()
         said = []
         for line in process.stdout:
             said.append(line)
             self._say(line.rstrip("\n"))
+            for typed in [text for words, text in (answers or {}).items() if line.startswith("+ ") and words in line]:
+                assert process.stdin is not None
+                process.stdin.write(typed)
         text = "".join(said)
         code = process.wait()
         assert code == 0 or not check, f"{script}\n{code}\n{text[-3000:]}"
