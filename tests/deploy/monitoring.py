@@ -19,7 +19,7 @@ from tests.deploy.programs import CHECKERS, ROOT, complaint_of
 TEXT = {"type": "string", "minLength": 1}
 DATASOURCE = {"const": {"type": "prometheus", "uid": "${datasource}"}}
 # Units of Grafana that the dashboards may use; it shows an unknown one as a text behind the number.
-UNITS = ["none", "s", "ops", "reqps", "percentunit", "currency:Rp"]
+UNITS = ["none", "s", "bytes", "ops", "reqps", "percentunit", "currency:Rp"]
 # The parts of Grafana's model that a panel of ours has; Grafana publishes no schema that covers them.
 PANEL = exactly(
     id={"type": "integer"},

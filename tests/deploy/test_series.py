@@ -47,6 +47,11 @@ WORDS: dict[str, dict[str, Iterable[str]]] = {
     "sesi_outage_open": {"kind": OutageKind},
     "sesi_sessions_ended_total": {"outcome": SessionStatus},
 }
+# Metrics that are on no dashboard and in no rule: they answer questions about others.
+UNSHOWN = {
+    "process_start_time_seconds", "process_virtual_memory_bytes", "sesi_absence_seconds", "sesi_bus_envelopes_skipped",
+    "sesi_presence_check_pushes", "sesi_promises", "sesi_session_credits", "sesi_simulations", "sesi_trace_spans",
+}  # fmt: skip
 
 
 @attrs.frozen
@@ -156,6 +161,12 @@ async def test_every_series_label_and_word_exists_on_a_running_service(world: Wo
     for query, found in zip(queries, parsed(queries), strict=True):
         assert found.problem == "", query.where
         assert faults(found, series, labels, recorded) == [], query.where
+
+
+def test_every_metric_is_on_a_dashboard_or_in_a_rule() -> None:
+    queries = [*queries_of_rules(DEPLOY), *queries_of_panels(DEPLOY)]
+    read = {re.sub("_(bucket|count|sum|total|info)$", "", name) for one in parsed(queries) for name, _, _ in one.reads}
+    assert set(declared()) - read == UNSHOWN
 
 
 @pytest.mark.parametrize(
