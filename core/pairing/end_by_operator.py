@@ -6,6 +6,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.pairing import search
 from core.pairing.rules import WHEN_CANCELLED
+from core.payments.failures.causes import SubCause
 from core.runtime.container import Runtime
 from core.sessions import announce
 from core.sessions import end as end_session
@@ -30,7 +31,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -
             raise NotFound
         status = await end_session.status_now(runtime, session, tx)
         if status is SessionStatus.SEARCHING:
-            await search.give_up(tx, session, WHEN_CANCELLED)
+            await search.give_up(tx, session, WHEN_CANCELLED, SubCause.BY_OPERATOR)
         elif status in HELD:
             await end_session.close(runtime, tx, session, actor)
             await announce.about_sessions(tx, [session_id], SessionClosing)

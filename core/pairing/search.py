@@ -17,7 +17,7 @@ from core.pairing.events import PairingStatus
 from core.pairing.rules import InvitationTally, Response, Round, Search, SearchLimits, Wave
 from core.payments import money
 from core.payments import store as payments
-from core.payments.failures.causes import CauseTag, Why
+from core.payments.failures.causes import CauseTag, SubCause, Why
 from core.payments.store import PaymentRequest
 from core.runtime.container import Runtime
 from core.sessions import store as sessions
@@ -155,8 +155,8 @@ async def count(tx: Tx, session: Session, policy: AvailabilityPolicy) -> tuple[I
     return tally, await pairing.anyone_eligible(tx, session.id, policy, now=tx.now)
 
 
-async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
-    """End a search without a mitra: the session becomes `failed`, or `cancelled` if the customer cancelled.
+async def give_up(tx: Tx, session: Session, cause: CauseTag, sub_cause: SubCause | None = None) -> None:
+    """End a search without a mitra: the session becomes `failed`, or `cancelled` if the customer or an operator did it.
 
     Its payment becomes `failed_pairing`, and the customer and the mitras with open invitations are notified. The caller
     must hold the session's lock, and the session must be searching.
@@ -170,7 +170,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     if session.payment_request_id is not None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None
-        await money.fail(tx, payment, Why(cause))
+        await money.fail(tx, payment, Why(cause, sub_cause))
     await announce.search_status(tx, session, "cancelled" if left else "failed", cause_tag=cause)
 
 

@@ -85,3 +85,16 @@ async def test_refund_of_a_chat_is_said_and_listed_with_the_transactions(world: 
     await dewi.page.get_by_role("radio", name="Charged").check()
     await expect(dewi.page.get_by_role("link", name="Refund")).to_contain_text("\u2212Rp 5.000")
     await Inspector(dewi)("transactions")
+
+
+async def test_customer_whose_search_an_operator_ended_reads_who_did_it(world: World, dewi: CustomerApp) -> None:
+    await dewi.start("Dewi")
+    await dewi.choose_minutes(12)
+    await dewi.pay()
+    searches, root = "SELECT id::text FROM chat_sessions WHERE customer_id = $1::uuid", await world.operator()
+    customer_id = await dewi.customer_id()
+    (search,) = await world.until(lambda: world.stack.sql(searches, customer_id), lambda found: found)
+    await dewi.sees_heading("Looking for your mitra")
+    await root.post(f"/internal/sessions/{search['id']}/end", {"reason": "no mitra today"})
+    said = "Our team ended the search, and decides about your money."
+    await expect(dewi.page.get_by_text(said)).to_be_visible()

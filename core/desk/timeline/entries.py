@@ -58,10 +58,7 @@ ANSWERS = {
     "ACCEPTED": Text(en="accepted", id="menerima"),
     "REJECTED": Text(en="rejected the request", id="menolak permintaan"),
     "IGNORED": Text(en="did not answer in time, or went offline", id="tidak menjawab tepat waktu, atau menjadi luring"),
-    "CANCELLED": Text(
-        en="had the request withdrawn: the customer cancelled or asked all mitras",
-        id="tidak lagi diminta: pelanggan membatalkan atau meminta semua mitra",
-    ),
+    "CANCELLED": Text(en="had the request withdrawn", id="tidak lagi diminta"),
 }
 ENDED_BY = {
     "customer": Text(en="the customer", id="pelanggan"),
@@ -360,10 +357,6 @@ def of_goodbye(row: Any) -> Line:
     return Line(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))
 
 
-ENDED_BY_OPERATOR = Text(
-    en="The customer paid, and an operator ended the search before a mitra accepted.",
-    id="Pelanggan membayar, lalu operator mengakhiri pencarian sebelum ada mitra yang menerima.",
-)
 DONE = {
     "refunded": Text(en="refunded the payment", id="mengembalikan dana"),
     "credited": Text(en="gave a credit", id="memberi kredit"),
@@ -392,19 +385,12 @@ def of_refund(row: Any) -> Line:
     return Line(at=row["settled_at"], kind="refunded", text=text)
 
 
-def explanation(tag: CauseTag, sub_cause: str | None, *, by_operator: bool) -> Text:
-    """Return the sentence about a failure. `by_operator`: an operator ended the search."""
-    return (
-        ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else causes.explanation(tag, sub_cause)
-    )
-
-
-def of_failures(rows: list[Any], *, by_operator: bool) -> list[Line]:
+def of_failures(rows: list[Any]) -> list[Line]:
     """Return the entries of failures and of what followed each one."""
     found: list[Line] = []
     for row in rows:
         tag = CauseTag(row["cause_tag"])
-        why = explanation(tag, row["sub_cause"], by_operator=by_operator)
+        why = causes.explanation(tag, row["sub_cause"])
         label = causes.label(tag, row["sub_cause"])
         text = Text(
             en=f"The payment led to no chat ({label.en}): {why.en}",

@@ -23,7 +23,6 @@ from core.desk.timeline.entries import (
     EndedRound,
     Line,
     TimelineEntry,
-    explanation,
     of_absence,
     of_audit_row,
     of_credit,
@@ -39,6 +38,7 @@ from core.desk.timeline.entries import (
     of_webhook_call,
     rounds_of,
 )
+from core.payments.failures.causes import SubCause, explanation
 from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.records import plain
@@ -99,16 +99,13 @@ class Timeline:
     why_no_chat_in_indonesian: str | None
 
 
-def why_no_chat(p: SupportPayment, rounds: list[EndedRound], *, by_operator: bool) -> Text | None:
-    """Return why there was no chat; None if there was one, or there may still be one.
-
-    `by_operator`: an operator ended the search.
-    """
+def why_no_chat(p: SupportPayment, rounds: list[EndedRound]) -> Text | None:
+    """Return why there was no chat; None if there was one, or there may still be one."""
     if p.status in UNPAID:
         return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
     if p.failure is None:
         return None
-    why = explanation(p.failure.cause_tag, p.failure.sub_cause, by_operator=by_operator)
+    why = explanation(p.failure.cause_tag, p.failure.sub_cause)
     if not rounds or not rounds[-1].is_last:  # its row may be missing, or its end
         return why
     last = of_last(rounds[-1])
@@ -135,7 +132,8 @@ async def timeline(
     entries: list[Line] = []
     db = runtime.db
     audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
-    by_operator = any(row["status"] == "searching" for row in audits)
+    failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
+    by_operator = any(row["sub_cause"] == SubCause.BY_OPERATOR for row in failures)
     entries += of_payment(found)
     entries += map(of_audit_row, shown(audits, "reason"))
     since = id_ranges.since_named(payment_request_id)
@@ -147,8 +145,7 @@ async def timeline(
     entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
     rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
     entries += of_rounds(rounds)
-    failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
-    entries += of_failures(failures, by_operator=by_operator)
+    entries += of_failures(failures)
     entries += map(of_refund, await db.fetch(SQL["refunds"], payment_request_id))
     for row in await db.fetch(SQL["extensions"], payment_request_id):
         entries += of_extension(row)
@@ -160,7 +157,7 @@ async def timeline(
     await reading.note(runtime, "payment_request", listed=False)
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
-    why = why_no_chat(found, rounds, by_operator=by_operator)
+    why = why_no_chat(found, rounds)
     return Timeline(
         payment=found,
         entries=[entry.said_in(language) for entry in entries],

@@ -144,7 +144,6 @@ SELECT
   a.created_at,
   a.object_id,
   o.display_name AS operator_name,
-  a.before ->> 'status' AS status,
   a.after ->> 'reason' AS reason,
   (a.after ->> 'amount')::int AS amount
 FROM operator_audit_log AS a

@@ -246,6 +246,17 @@ class SubCause(enum.StrEnum):
             ),
         ),
     )
+    BY_OPERATOR = (
+        "by_operator",
+        SubCauseTexts(
+            when="an operator ended the search",
+            label=Text(en="ended by an operator", id="diakhiri operator"),
+            explanation=Text(
+                en="The customer paid, and an operator ended the search before a mitra accepted.",
+                id="Pelanggan membayar, lalu operator mengakhiri pencarian sebelum ada mitra yang menerima.",
+            ),
+        ),
+    )
     REJECTED = (
         "rejected",
         SubCauseTexts(

@@ -141,6 +141,8 @@ export const INDONESIAN = {
   "Your mitra did not answer in time.": "Mitramu tidak menjawab pada waktunya.",
   "Your payment came after its time was over.": "Pembayaranmu masuk setelah waktunya habis.",
   "You cancelled the search.": "Pencarian kamu batalkan.",
+  "Our team ended the search, and decides about your money.":
+    "Tim kami mengakhiri pencarian, dan memutuskan soal uangmu.",
   "It did not work out.": "Belum berhasil.",
   "Your {amount} is safe: our team gives it back to you.": "Uangmu {amount} aman: tim kami mengembalikannya kepadamu.",
   "Your refund is under way.": "Uangmu sedang dikembalikan.",

@@ -90,7 +90,7 @@ export const reason = maker(REASON);
 export const resolution = maker(RESOLUTION);
 /** What happened, as exactly as it is known. A short payment is that, whatever else was wrong with it. */
 export const causeChip = ({ cause_tag: tag, sub_cause: sub }) =>
-  tag !== "payment_short" && SUB_CAUSES[sub] ? chip(t(SUB_CAUSES[sub]), "bad") : cause.chip(tag);
+  tag !== "payment_short" && SUB_CAUSES[sub] ? chip(t(SUB_CAUSES[sub]), CAUSE[tag][1]) : cause.chip(tag);
 export const chip = (words, look = "") => h("span", { class: `chip ${look}` }, words);
 export const mode = (value) => t(value === "call" ? "call" : "chat");
 

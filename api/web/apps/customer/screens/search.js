@@ -209,7 +209,10 @@ export function searchScreen(context) {
       app.draft.reset();
       go(`/chat/${session}`, {}, { replace: true });
     } else if (stage === "cancelled") {
-      toast(t("You cancelled the search."));
+      const isOurs = (read) => read?.failure?.sub_cause === "by_operator";
+      const say = (read) =>
+        toast(isOurs(read) ? t("Our team ended the search, and decides about your money.") : CAUSES()[cause]);
+      client.readPayment(id).then(say, () => say(request));
       go("/", {}, { replace: true });
     } else if (stage === "unpaid") go(`/payment/${id}`, {}, { replace: true });
   }
