@@ -17,6 +17,20 @@ from tests.stack import World
 from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
+# Gives the first row the longest words of the work list, and returns its chips that have more than two lines, those of
+# the second row that have more than one, whether the page is too wide, and the lines of the amount of a short payment.
+LONGEST_CHIPS = """async () => {
+  const { CAUSES, SUB_CAUSES } = await import("/internal/static/kernel/words.core.js");
+  const { t } = await import("/internal/static/shared/words.js");
+  const longest = (words) => words.map((one) => t(one)).sort((one, other) => other.length - one.length)[0];
+  const words = [[...Object.values(CAUSES), ...Object.values(SUB_CAUSES)], ["not known"], ["refund not decided"]];
+  const chips = (row) => [...document.querySelectorAll(`.table tbody tr:nth-child(${row}) .chip`)];
+  chips(1).forEach((chip, n) => { chip.textContent = longest(words[n]); });
+  const lines = (one) => Math.round(one.getBoundingClientRect().height / Number.parseFloat(getComputedStyle(one).lineHeight));
+  const amount = [...document.querySelectorAll(".table .sums")].find((one) => one.textContent.includes("27.000"));
+  const more = (row, most) => chips(row).filter((one) => lines(one) > most).map((one) => one.textContent);
+  return [more(1, 2), more(2, 1), document.documentElement.scrollWidth > innerWidth, lines(amount)];
+}"""
 AREAS = {"failed_pairings": "write", "payments": "write", "reports": "write", "sessions": "read", "customers": "read"}
 
 
@@ -138,6 +152,35 @@ async def test_short_payment_is_accepted_for_what_it_is(window: BrowserWindow, w
     await page.locator(".facts").get_by_role("link", name=payment["payment_request_id"]).click()
     await expect(page.locator(".facts").get_by_text("earned", exact=True).first).to_be_visible()
     await expect(page.locator("making-good")).to_contain_text("Rp 5.000 of Rp 5.000 can still go back.")
+
+
+async def test_short_payment_is_work_for_operators_and_no_late_timer(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    payment, page = await world.request(await world.customer("Budi")), window.page
+    await world.webhook(payment, paid_amount=5_000)
+    ended = "UPDATE payment_requests SET expires_at = expires_at + $2 * interval '1 day' WHERE id = $1::text::uuid"
+    await world.stack.sql(ended, payment["payment_request_id"], -1)
+    try:
+        await window.open()
+        await expect(page.get_by_role("listitem").filter(has_text="Budi, Rp 5.000 of Rp 12.000")).to_contain_text(
+            "paid too little"
+        )
+        await expect(page.get_by_role("heading", name="Late timers")).to_have_count(0)
+    finally:
+        await world.stack.sql(ended, payment["payment_request_id"], 1)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "id-ID"])
+async def test_chips_of_the_work_list_keep_to_their_columns(browser: Browser, world: World, locale: str) -> None:
+    await nothing_waits(world)
+    payment = await world.request(await world.customer("Budi Santoso"), duration_minutes=30)
+    await world.webhook(payment, paid_amount=12_000)
+    await a_failure(world, "Wawan Setiawan")
+    async with open_window(browser, world.stack.addresses.internal, locale=locale) as window:
+        await window.signed_in(await world.operator())
+        await window.open("#/failed-pairings")
+        await window.settled()
+        assert await window.page.evaluate(LONGEST_CHIPS) == [[], [], False, 2]
 
 
 async def test_refund_that_failed_for_want_of_balance_can_be_tried_again(window: BrowserWindow, world: World) -> None:

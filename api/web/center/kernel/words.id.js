@@ -217,6 +217,7 @@ export const INDONESIAN = {
   "refund failed": "pengembalian gagal",
   Refund: "Kembalikan dana",
   Channel: "Kanal",
+  "of {amount}": "dari {amount}",
   "not known": "tidak diketahui",
   "Refund possible": "Pengembalian melalui gateway",
   "The gateway's reason": "Alasan gateway",

@@ -38,6 +38,12 @@ const stand = (failure) => {
     return failure.refund.is_stuck ? chip(t("refund not decided"), "bad") : chip(t("refund under way"), "busy");
   return chip(failure.refund ? t("refund failed") : t("to act on"), failure.refund ? "bad" : "");
 };
+/** The amount paid; for a short payment on two lines: "Rp 12.000" and "of Rp 25.000". */
+const sums = ({ amount, asked_amount: asked }) => {
+  const lines = [rupiah(amount), asked && t("of {amount}", { amount: rupiah(asked) })];
+  return asked ? h("span", { class: "sums" }, h("span", {}, lines[0]), " ", h("span", {}, lines[1])) : lines[0];
+};
+const chips = (content) => h("div", { class: "chips" }, content);
 const isLate = (failure) => isWaiting(failure) && Date.parse(failure.due_at) <= service.now();
 const due = (failure) => [time(failure.due_at), isLate(failure) && [" ", chip(t("late"), "bad")]];
 const worker = (failure) =>
@@ -178,12 +184,12 @@ class FailedPairingsPage extends ListPage {
         label: t("Customer"),
         cell: (one) => linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer)),
       },
-      { label: t("Amount"), cell: paidOf, number: true },
-      { label: t("Cause"), cell: (one) => causeChip(one) },
+      { label: t("Amount"), cell: sums, number: true },
+      { label: t("Cause"), cell: (one) => chips(causeChip(one)) },
       { label: t("Due"), cell: due },
-      { label: t("Refundable"), cell: outlookChip },
+      { label: t("Refundable"), cell: (one) => chips(outlookChip(one) ?? "–") },
       { label: t("Taken by"), cell: worker },
-      { label: t("Action"), cell: stand },
+      { label: t("Action"), cell: (one) => chips(stand(one)) },
     ].filter(Boolean);
   }
 }
