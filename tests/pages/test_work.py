@@ -662,16 +662,26 @@ async def test_operator_schedules_a_price_sees_the_difference_and_cancels_it(
     row = page.locator(f"[data-id='{tier['id']}']")
     await row.get_by_role("button", name="Schedule a price of").click()
     dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_label("From")).to_have_value(re.compile(r"T00:00$"))  # tomorrow
     await dialog.get_by_label("From").fill("2030-11-29T00:00")
     await dialog.get_by_label("Price (Rp)").fill("48")
     await expect(dialog.get_by_role("status")).to_contain_text("→ Rp 48")
     await dialog.get_by_role("button", name="Schedule").click()
     asked = page.get_by_role("dialog", name="Change by more than half?")
     await asked.get_by_role("button", name="Cancel").click()
-    await dialog.get_by_label("Price (Rp)").fill(str(tier["price_idr"] + 1_000))
+    prices = [f"Rp {tier['price_idr'] + more:,}".replace(",", ".") for more in (0, 1_000, 2_000)]
+    await dialog.get_by_label("Price (Rp)").fill(prices[1])  # as the page writes it
+    await expect(dialog.get_by_role("status")).to_contain_text(f"{prices[0]} → {prices[1]}")
     await dialog.get_by_role("button", name="Schedule").click()
     await expect(row.locator(".scheduled")).to_contain_text("29")
     await expect(row.locator(".scheduled")).to_contain_text("→ Rp")
+    # A later price is compared with the one that holds before it.
+    await row.get_by_role("button", name="Schedule a price of").click()
+    await dialog.get_by_label("Price (Rp)").fill(prices[2])
+    await expect(dialog.get_by_role("status")).to_contain_text(f"{prices[0]} → {prices[2]}")
+    await dialog.get_by_label("From").fill("2030-12-01T00:00")
+    await expect(dialog.get_by_role("status")).to_contain_text(f"{prices[1]} → {prices[2]}")
+    await dialog.get_by_role("button", name="Cancel").click()
     (planned,) = next(
         one for one in (await operator.get("/internal/pricing/tiers"))["items"] if one["id"] == tier["id"]
     )["scheduled"]

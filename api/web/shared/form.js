@@ -112,6 +112,12 @@ export function integer(text) {
   return /^-?\d{1,15}$/.test(written) ? Number(written) : written;
 }
 
+/** Parse an amount in whole rupiah, with or without the points and the sign of "Rp 48.000"; other text as `integer`. */
+export function money(text) {
+  const written = String(text).replace(/^\s*rp\.?/i, "");
+  return integer(/^\s*\d{1,3}(\.\d{3})+\s*$/.test(written) ? written.replaceAll(".", "") : written);
+}
+
 /** Parse a number with a decimal point or comma. Other text is returned unchanged. */
 export function decimal(text) {
   const written = String(text).trim().replace(",", ".");

@@ -647,7 +647,7 @@ export const INDONESIAN = {
   "Save the change": "Simpan perubahan",
   "Nothing was saved. Check the value.": "Belum ada yang disimpan. Periksa nilainya.",
   "Price (Rp)": "Harga (Rp)",
-  "whole rupiah, without points": "rupiah bulat, tanpa titik",
+  "whole rupiah": "rupiah bulat",
   "shown to customers; may be empty": "tampak oleh pelanggan; boleh kosong",
   "Tier added to the list.": "Harga sudah dalam daftar.",
   "{n} min, {mode}": "{n} menit, {mode}",

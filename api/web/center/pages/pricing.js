@@ -6,6 +6,7 @@
 import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { difference, sure, withDifference } from "../parts/changes.js";
+import { localInput, zoneWords } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { called, told, words } from "../parts/price.js";
 import { grip, sortable } from "../parts/sortable.js";
@@ -13,16 +14,29 @@ import { chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { ask, confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
-import { explain, field, integer, tick } from "../shared/form.js";
+import { explain, field, integer, money, tick } from "../shared/form.js";
 import { moment, rupiah } from "../shared/format.js";
 import { address } from "../shared/router.js";
+import { service } from "../shared/service.js";
 import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 const TIERS = "/internal/pricing/tiers";
 const PROMOTION = "/internal/pricing/promotions/first-session";
 const MODES = ["chat", "call"];
-const AMOUNTS = ["price_idr", "gimmick_price_idr", "duration_minutes"]; // of the discount
+const AMOUNTS = { price_idr: money, gimmick_price_idr: money, duration_minutes: integer }; // of the discount
+const EVERY_MS = 10_000; // in which the page sees that a scheduled price has started
+
+/** The price that a tier has before a time, if nothing else changes it. */
+const priceBefore = ({ price_idr, scheduled }, at) =>
+  scheduled.filter(({ starts_at }) => Date.parse(starts_at) < at).at(-1)?.price_idr ?? price_idr;
+
+/** The beginning of tomorrow, as the value of an input. */
+function tomorrow() {
+  const day = new Date(service.now());
+  day.setHours(24, 0, 0, 0);
+  return localInput(day.toISOString());
+}
 
 /**
  * Send a change. If another operator was faster, show both versions and let this operator decide. `values` are the
@@ -64,6 +78,7 @@ async function decide(values, current, write) {
 }
 
 class PricingPage extends Page {
+  everyMs = EVERY_MS;
   /** Subject -> the operator's next action on it. Actions run one at a time. */
   next = new Map();
   /** Mode -> the ids of its tiers in the operator's order, until that is saved or refused. */
@@ -92,6 +107,14 @@ class PricingPage extends Page {
       }),
     ]);
     return { tiers: tiers.items, promotion };
+  }
+
+  /** Polling reads the prices once a scheduled one must have started, unless the operator is changing something. */
+  async refresh(options = {}) {
+    const isDue = ({ scheduled }) => scheduled.some(({ starts_at }) => Date.parse(starts_at) <= service.now());
+    const isBusy = () => this.working || document.querySelector("dialog[open]");
+    if (options.polling && (!this.tiers?.some(isDue) || isBusy())) return;
+    await super.refresh(options);
   }
 
   render({ tiers, promotion }) {
@@ -229,8 +252,7 @@ class PricingPage extends Page {
 
   /** "from 29 Nov 2026, 00:00: Rp 27.000 → Rp 48.000 (+77.8%)", with the price that holds before. */
   #scheduled(tier, planned) {
-    const at = tier.scheduled.indexOf(planned);
-    const before = at > 0 ? tier.scheduled[at - 1].price_idr : tier.price_idr;
+    const before = priceBefore(tier, Date.parse(planned.starts_at));
     const price = difference(before, planned.price_idr, rupiah) || rupiah(planned.price_idr);
     const from = moment(planned.starts_at);
     return h(
@@ -255,23 +277,20 @@ class PricingPage extends Page {
       const tier = this.#row(id, true);
       if (!tier) return null;
       const price = h("input", { name: "price_idr", required: true, inputmode: "numeric" });
-      const from = h("input", { name: "starts_at", type: "datetime-local", required: true });
+      const from = h("input", { name: "starts_at", type: "datetime-local", required: true, value: tomorrow() });
+      const before = () => priceBefore(tier, Date.parse(from.value));
+      from.addEventListener("input", () => price.dispatchEvent(new Event("input", { bubbles: true })));
       return ask({
         title: t("Schedule a price of {name}", { name: called(tier) }),
         content: [
-          field(t("From"), from, t("Payment requests from before keep their price.")),
-          withDifference(
-            field(t("Price (Rp)"), price, t("whole rupiah, without points")),
-            tier.price_idr,
-            integer,
-            rupiah,
-          ),
+          field(t("From"), from, `${zoneWords()} ${t("Payment requests from before keep their price.")}`),
+          withDifference(field(t("Price (Rp)"), price, t("whole rupiah")), before, money, rupiah),
         ],
         submit: t("Schedule"),
         send: async (data) => {
-          const price_idr = integer(data.get("price_idr"));
+          const price_idr = money(data.get("price_idr"));
           const starts_at = new Date(data.get("starts_at")).toISOString();
-          await sure([[tier.price_idr, price_idr, rupiah]]);
+          await sure([[before(), price_idr, rupiah]]);
           return api.post(`${TIERS}/${tier.id}/schedule`, { price_idr, starts_at, updated_at: tier.updated_at });
         },
       });
@@ -360,7 +379,7 @@ class PricingPage extends Page {
           field(
             t("Price (Rp)"),
             h("input", { name: "price_idr", required: true, inputmode: "numeric" }),
-            t("whole rupiah, without points"),
+            t("whole rupiah"),
           ),
           field(t("Label"), h("input", { name: "tag", maxlength: "50" }), t("shown to customers; may be empty")),
         ],
@@ -369,7 +388,7 @@ class PricingPage extends Page {
           api.post(TIERS, {
             mode: data.get("mode"),
             minutes: integer(data.get("minutes")),
-            price_idr: integer(data.get("price_idr")),
+            price_idr: money(data.get("price_idr")),
             tag: data.get("tag").trim() || null,
           }),
       });
@@ -385,12 +404,7 @@ class PricingPage extends Page {
       return ask({
         title: called(tier),
         content: [
-          withDifference(
-            field(t("Price (Rp)"), price, t("whole rupiah, without points")),
-            tier.price_idr,
-            integer,
-            rupiah,
-          ),
+          withDifference(field(t("Price (Rp)"), price, t("whole rupiah")), () => tier.price_idr, money, rupiah),
           field(
             t("Label"),
             h("input", { name: "tag", maxlength: "50", value: tier.tag ?? "" }),
@@ -399,7 +413,7 @@ class PricingPage extends Page {
         ],
         submit: t("Save"),
         send: async (data) => {
-          const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
+          const values = { price_idr: money(data.get("price_idr")), tag: data.get("tag").trim() || null };
           await sure([[tier.price_idr, values.price_idr, rupiah]]);
           return settle(values, tier.updated_at, (token) =>
             api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }),
@@ -447,7 +461,7 @@ class PricingPage extends Page {
       const say = (name) => (value) => told(name, value);
       const amount = (name) => {
         const input = h("input", { name, required: true, inputmode: "numeric", value: promotion[name] });
-        return withDifference(field(words(name), input), promotion[name], integer, say(name));
+        return withDifference(field(words(name), input), () => promotion[name], AMOUNTS[name], say(name));
       };
       const modes = MODES.map((one) =>
         tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
@@ -456,19 +470,18 @@ class PricingPage extends Page {
         title: t("First-session discount"),
         content: [
           tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
-          AMOUNTS.map(amount),
+          Object.keys(AMOUNTS).map(amount),
           h("fieldset", {}, h("legend", {}, t("For")), modes),
         ],
         submit: t("Save"),
         send: async (data) => {
+          const amounts = Object.entries(AMOUNTS).map(([name, read]) => [name, read(data.get(name))]);
           const values = {
             enabled: data.has("enabled"),
-            price_idr: integer(data.get("price_idr")),
-            gimmick_price_idr: integer(data.get("gimmick_price_idr")),
-            duration_minutes: integer(data.get("duration_minutes")),
+            ...Object.fromEntries(amounts),
             modes: data.getAll("modes"),
           };
-          await sure(AMOUNTS.map((name) => [promotion[name], values[name], say(name)]));
+          await sure(amounts.map(([name, value]) => [promotion[name], value, say(name)]));
           return settle(values, promotion.updated_at, (token) =>
             api.patch(PROMOTION, { ...values, updated_at: token }),
           );

@@ -39,11 +39,11 @@ export function difference(before, after, say) {
   return `${say(before)} → ${say(after)}${share}`;
 }
 
-/** Show in a field of a number how the written number differs from `before`. `read` parses it. Returns the field. */
+/** Show in a field of a number how the written number differs from `before()`. `read` parses it. Returns the field. */
 export function withDifference(field, before, read, say) {
   const shown = h("output", { class: "hint" });
   field.addEventListener("input", ({ target }) => {
-    shown.textContent = difference(before, read(target.value), say);
+    shown.textContent = difference(before(), read(target.value), say);
   });
   field.append(shown);
   return field;

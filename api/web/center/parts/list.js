@@ -29,7 +29,9 @@ export const localInput = (iso) => {
   return Number.isNaN(at.getTime()) ? "" : new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
 
-const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+/** Words about the zone of the times that the operator reads and writes. */
+export const zoneWords = () =>
+  t("Times are in the zone {zone}.", { zone: Intl.DateTimeFormat().resolvedOptions().timeZone });
 
 /** A time filter, shown in the operator's time zone; the address has the time with its zone. */
 export const instant = (name, label) => ({
@@ -109,7 +111,7 @@ export class ListPage extends Page {
 
   /** Return the words about the zone of the times. */
   zoneNote() {
-    return h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
+    return h("small", {}, zoneWords());
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */

@@ -7,7 +7,7 @@ import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
-import { field, integer, select } from "../shared/form.js";
+import { field, money, select } from "../shared/form.js";
 import { rupiah } from "../shared/format.js";
 import { time } from "../shared/time.js";
 import { toast } from "../shared/toast.js";
@@ -188,7 +188,7 @@ class MakingGood extends HTMLElement {
       send: async (data) => {
         const isByHand = data.get("way") === "hand";
         const body = {
-          amount: integer(data.get("amount")),
+          amount: money(data.get("amount")),
           reason: data.get("reason").trim(),
           ...(isByHand && { by_hand: true, reference: data.get("reference").trim() }),
         };
