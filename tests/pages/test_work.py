@@ -693,6 +693,58 @@ async def test_operator_schedules_a_price_sees_the_difference_and_cancels_it(
     await expect(page.get_by_role("row").nth(2)).to_contain_text("asked for on")
 
 
+async def test_scheduled_price_starts_on_the_page_and_is_set_back_from_the_audit_log(
+    window: BrowserWindow, world: World
+) -> None:
+    page, root = window.page, await world.operator()
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 79, "price_idr": 48_000})
+    soon = {"price_idr": 50_000, "starts_at": (root.clock.now() + dt.timedelta(seconds=4)).isoformat()}
+    await root.post(f"{TIERS}/{made['id']}/schedule", {**soon, "updated_at": made["updated_at"]})
+
+    async def price_now() -> int:
+        return next(one["price_idr"] for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])
+
+    await page.clock.install()
+    await window.open("#/pricing")
+    tier = page.locator(f"[data-id='{made['id']}']")
+    await expect(tier.locator(".scheduled")).to_contain_text("Rp 48.000 → Rp 50.000 (+4.2%)")
+    await world.until(price_now, lambda price: price == 50_000)
+    await page.clock.run_for(11_000)
+    await expect(tier.locator(".price")).to_have_text("Rp 50.000")
+    await expect(tier.locator(".scheduled")).to_have_count(0)
+    await window.open("#/audit-log?object_type=pricing_tier")
+    asked = page.get_by_role("row").nth(1)
+    await expect(asked).to_contain_text("scheduled a price")
+    await expect(asked).to_contain_text("Price: Rp 50.000")
+    await asked.get_by_role("link", name="79 min, chat").click()
+    await expect(page.get_by_role("heading", name="History of 79 min, chat")).to_be_visible()
+    started = page.get_by_role("row").nth(1)
+    await expect(started).to_contain_text("started as scheduled")
+    await started.get_by_role("button", name="Set back…").click()
+    dialog = page.get_by_role("dialog", name="Set 79 min, chat back")
+    await expect(dialog).to_contain_text("Price: Rp 50.000 → Rp 48.000 (-4%)")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("Price: Rp 50.000 → Rp 48.000")
+    assert await price_now() == 48_000
+    await expect(page.get_by_role("button", name="Set back…")).to_have_count(1)  # the start is set back already
+    token = next(one for one in (await root.get(TIERS))["items"] if one["id"] == made["id"])["updated_at"]
+    await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": token})
+
+
+async def test_change_of_the_discount_is_set_back_in_its_history(window: BrowserWindow, world: World) -> None:
+    page, root, path = window.page, await world.operator(), "/internal/pricing/promotions/first-session"
+    before = await root.get(path)
+    change = {"price_idr": before["price_idr"] + 1_000, "modes": [], "updated_at": before["updated_at"]}
+    await root.call("PATCH", path, change)
+    await window.open("#/pricing/promotion")
+    await page.get_by_role("row").nth(1).get_by_role("button", name="Set back…").click()
+    dialog = page.get_by_role("dialog", name="Set First-session discount back")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    after = await root.get(path)
+    assert {**after, "updated_at": None} == {**before, "updated_at": None}
+
+
 async def test_unserved_searches_are_shown_by_the_hour_in_the_operators_time_zone(
     window: BrowserWindow, world: World
 ) -> None:

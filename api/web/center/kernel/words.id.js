@@ -675,6 +675,7 @@ export const INDONESIAN = {
   "schedule cancelled": "jadwal dibatalkan",
   "started as scheduled": "mulai sesuai jadwal",
   "asked for on {moment}": "diminta pada {moment}",
+  "Scheduled prices": "Harga terjadwal",
   "from {moment}: {price}": "mulai {moment}: {price}",
   "Schedule…": "Jadwalkan…",
   Schedule: "Jadwalkan",

@@ -5,7 +5,7 @@ import { session } from "../kernel/session.js";
 import { difference, plain, settingValue, sure } from "../parts/changes.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, person, pick, search } from "../parts/list.js";
-import { words as nameOf } from "../parts/price.js";
+import { words as nameOf, told } from "../parts/price.js";
 import { mode } from "../parts/status.js";
 import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
@@ -99,8 +99,11 @@ const PLACES = {
   pairing_failure: ["failed_pairings", "/failed-pairings"],
   report: ["reports", "/reports"],
   webhook_log: ["webhooks", "/webhooks"],
+  pricing_tier: ["pricing", "/pricing/tiers"],
 };
+const MODES = ["chat", "call"];
 const QUIET = ["updated_at"]; // changes with each change
+const FEW = 3; // changed fields of a price that need no click
 const MOST = 200; // operators to choose from
 const LIST = "list"; // the object id of a row about several objects, whose ids are in its details
 
@@ -111,6 +114,8 @@ const written = (value) => (typeof value === "string" ? value : JSON.stringify(v
 
 /** A link to an object, by its name if it has one. */
 function link(type, id, name) {
+  if (type === "pricing_promotion") return linked("pricing", "/pricing/promotion", t("First-session discount"));
+  if (type === "pricing_tier" && !name) return MODES.includes(id) ? mode(id) : id; // the order of a mode
   const [area, path] = PLACES[type] ?? [];
   const look = name ? null : "id";
   return area ? linked(area, `${path}/${id}`, name ?? id, look) : h("span", { class: look }, name ?? id);
@@ -130,23 +135,24 @@ function object({ object_type, object_id, object_name }, settings) {
   return h("span", { title: object_id }, type, ": ", which);
 }
 
-/** The details of an entry: its list of objects, and each field with its old and new value. */
+/** The details of an entry: its list of objects, and each field with its old and new value; of a price in words. */
 function details({ object_type, object_id, before, after }) {
   const [old, fresh] = [fields(before), fields(after)];
   const changed = Object.keys({ ...old, ...fresh }).filter(
     (name) => !QUIET.includes(name) && written(old[name]) !== written(fresh[name]),
   );
   if (!changed.length) return null;
+  const isPrice = object_type.startsWith("pricing_") && (isObject(before) || isObject(after));
+  const say = (name, one) => (isPrice ? told(name, one) : written(one));
+  const label = (name) => (isPrice ? nameOf(name) : name);
   const value = (name) => {
     if (object_id === LIST && name === "ids") return fresh.ids.map((id) => [link(object_type, id), " "]);
-    return name in old ? `${written(old[name])} → ${name in fresh ? written(fresh[name]) : "–"}` : written(fresh[name]);
+    const became = name in fresh ? say(name, fresh[name]) : "–";
+    return name in old ? `${say(name, old[name])} → ${became}` : became;
   };
-  return h(
-    "details",
-    {},
-    h("summary", {}, changed.map(nameOf).join(", ")),
-    changed.map((name) => h("p", {}, h("small", {}, nameOf(name), ": "), value(name))),
-  );
+  const lines = changed.map((name) => h("p", {}, h("small", {}, label(name), ": "), value(name)));
+  if (isPrice && lines.length <= FEW) return lines;
+  return h("details", {}, h("summary", {}, changed.map(label).join(", ")), lines);
 }
 
 /** What a changed setting was and became. */
