@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, Route, expect
 
-from tests.http.extensions.steps import answer_extension, ask_for_extension
+from tests.http.extensions.steps import answer_extension, ask_for_extension, wait_for_status
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audits, unique
 from tests.http.pairing.steps import wait_for_invitation
 from tests.http.privacy.steps import finish
@@ -771,6 +771,9 @@ async def test_promises_of_a_day_are_compared_with_the_waits(window: BrowserWind
     await window.open("#/promises")
     row = window.page.get_by_role("row").nth(1)
     await expect(row).to_be_visible()
+    heads = await window.page.get_by_role("columnheader").all_inner_texts()
+    assert heads[:5] == ["Day (UTC)", "Promised", "Half wait at most", "Nine of ten wait at most", "Later"]
+    assert heads[5:] == ["No mitra", "Cancelled", "Waiting", "Withheld"]
     cells = await row.get_by_role("cell").all_inner_texts()
     judged = found["kept"] + found["late"] + found["not_found"]
     assert (cells[1], cells[4], cells[5]) == (str(found["made"]), str(found["late"]), str(found["not_found"]))
@@ -781,7 +784,7 @@ async def test_promises_of_a_day_are_compared_with_the_waits(window: BrowserWind
     assert cells[7].splitlines() == ["0", f"{others + 1} not searched"]
     assert cells[8] == "0"
     await window.open(f"#/payments/{left['payment_request_id']}")
-    await expect(window.page.get_by_text("p50 40 s, p90 2 min 5 s")).to_be_visible()
+    await expect(window.page.get_by_text("half wait at most 40 s, nine of ten 2 min 5 s")).to_be_visible()
 
 
 async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow, world: World) -> None:
@@ -822,6 +825,27 @@ async def paid_twice(world: World, customer: Device) -> dict[str, Any]:
     return payment
 
 
+async def late(world: World, customer: Device) -> dict[str, Any]:
+    """Pay a request after the time to pay."""
+    payment = await world.request(customer)
+    await world.webhook(payment, status="EXPIRED")
+    paid_at = dt.datetime.fromisoformat(payment["expires_at"]) + dt.timedelta(minutes=2)
+    await world.webhook(payment, paid_at=paid_at.isoformat())
+    return payment
+
+
+async def discount_used(world: World, customer: Device) -> dict[str, Any]:
+    """Pay a request with a discount that the customer has used up since."""
+    mitra = await world.mitra()
+    payment = await world.request(customer)
+    had = {"customer_id": customer.user["id"], "mitra_id": mitra.user["id"]}
+    await (await world.operator()).post("/internal/_test/seed-history-session", had)
+    discounted = "UPDATE payment_requests SET is_first_session_discount = true WHERE id = $1::text::uuid"
+    await world.stack.sql(discounted, payment["payment_request_id"])
+    await world.webhook(payment)
+    return payment
+
+
 async def rejected_extension(world: World, customer: Device) -> dict[str, Any]:
     """Pay an extension that the mitra rejects."""
     mitra = await world.mitra()
@@ -830,11 +854,33 @@ async def rejected_extension(world: World, customer: Device) -> dict[str, Any]:
     return payment
 
 
+async def silence(world: World, customer: Device) -> dict[str, Any]:
+    """Pay an extension that the mitra does not answer, which counts as a rejection."""
+    session_id = await world.session(customer, await world.mitra())
+    async with world.setting(extension_timeout_seconds=1, extension_default_action_on_timeout="reject"):
+        payment, _ = await ask_for_extension(world, customer, session_id)
+        await wait_for_status(world, payment, "rejected")
+    return payment
+
+
+async def ended_by_operator(world: World, customer: Device) -> dict[str, Any]:
+    """Pay a request whose search an operator ends."""
+    payment = await world.paid(customer)
+    root = await world.operator()
+    await root.post(f"/internal/sessions/{payment['session_id']}/end", {"reason": "the mitra called in sick"})
+    return payment
+
+
 SAID = [
+    (late, "payment came too late", "The payment arrived after the time to pay had ended."),
     (given_up, "paid after giving up", "The payment arrived after the request had been abandoned."),
     (paid_twice, r"paid twice|paid during another session", r"paid twice: another request|had another session"),
+    (discount_used, "discount already used", "when the first-session discount had already been used"),
     (rejected_extension, "extension rejected", "The customer paid for an extension, and the mitra rejected it."),
+    (silence, "extension not answered", "paid for an extension, and the mitra did not answer in time."),
+    (ended_by_operator, "ended by an operator", "an operator ended the search before a mitra accepted"),
 ]
+GUESSES = ("could no longer become a chat", "rejected it or did not answer", "customer cancelled")
 
 
 @pytest.mark.parametrize(("happened", "label", "why"), SAID)
@@ -850,7 +896,7 @@ async def test_cause_says_the_one_thing_that_happened(
     await expect(page.locator(".facts .chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
     await expect(page.locator(".why")).to_contain_text(re.compile(why))
     await expect(page.locator(".timeline")).to_contain_text(re.compile(rf"no chat \(({label})\)"))
-    for guess in ("came too late", " or did not answer"):
+    for guess in GUESSES:
         await expect(page.locator("main")).not_to_contain_text(guess)
     await window.open(f"#/payments/{payment['payment_request_id']}")
     await expect(page.locator(".facts .chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
@@ -933,17 +979,21 @@ async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world:
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
 
-async def test_mitras_page_shows_when_a_phone_gave_a_sign_during_a_check(window: BrowserWindow, world: World) -> None:
-    ayu = await world.mitra("Ratna Dewi")
-    await window.open("#/mitras?q=Ratna")
-    row = window.page.get_by_role("row").filter(has_text="Ratna Dewi")
-    await expect(row.get_by_role("cell").last).to_have_text("–")  # noqa: RUF001
+async def test_mitras_page_shows_when_a_phone_answered_a_presence_check(window: BrowserWindow, world: World) -> None:
+    name, head = unique("Ratna"), "Answered a presence check"
+    ayu = await world.mitra(name)
+    await window.open(f"#/mitras?q={name}")
+    await window.settled()
+    await expect(window.page.get_by_role("columnheader")).to_have_text(["Name", "Phone", "State", "Last seen"])
     await world.stack.sql(
         "UPDATE mitra_online_status SET reachable_at = now() - interval '2 hours' WHERE mitra_id = $1::uuid",
         ayu.user["id"],
     )
+    await window.page.reload()
+    await expect(window.page.get_by_role("columnheader", name=head)).to_be_visible()
+    await expect(window.page.get_by_role("row").nth(1)).to_contain_text("2 hours ago")
     await window.open(f"#/mitras/{ayu.user['id']}")
-    await expect(window.page.get_by_text("Sign during a check")).to_be_visible()
+    await expect(window.page.get_by_text(head)).to_be_visible()
     await expect(window.page.get_by_text("2 hours ago")).to_be_visible()
 
 

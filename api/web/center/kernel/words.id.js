@@ -559,7 +559,7 @@ export const INDONESIAN = {
   "Add a mitra": "Tambah mitra",
   Active: "Aktif",
   "Last seen": "Terakhir terlihat",
-  "Sign during a check": "Tanda saat pemeriksaan",
+  "Answered a presence check": "Menjawab pemeriksaan kehadiran",
   "Can go online immediately": "Boleh langsung daring",
   "{name} added.": "{name} sudah ditambahkan.",
   "All mitras": "Semua mitra",
@@ -913,7 +913,7 @@ export const INDONESIAN = {
   "{n} missed": "{n} meleset",
   "no end": "tanpa akhir",
   "Promised wait": "Waktu tunggu yang dijanjikan",
-  "p50 {p50}, p90 {p90}": "p50 {p50}, p90 {p90}",
+  "half wait at most {p50}, nine of ten {p90}": "separuh menunggu paling lama {p50}, sembilan dari sepuluh {p90}",
   "Customers are promised how long half of them wait at most for a mitra after they pay, and nine of ten; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.":
     "Pelanggan dijanjikan berapa lama, setelah membayar, separuh dari mereka paling lama menunggu mitra, dan sembilan dari sepuluh; di bawah angka ada waktu tunggu yang dijanjikan dan yang nyata. Persentase dihitung dari janji yang hasilnya sudah diketahui. Yang menunggu belum selesai. Janji yang ditahan tidak ditampilkan, karena lebih dari seperempat janji terakhir meleset.",
   "No searches in this time.": "Tidak ada pencarian pada waktu ini.",

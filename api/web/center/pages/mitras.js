@@ -76,8 +76,14 @@ class MitrasPage extends ListPage {
       { label: t("Phone"), cell: (one) => one.phone },
       { label: t("State"), cell: state },
       { label: t("Last seen"), cell: (one) => age(one.last_heartbeat_at) },
-      { label: t("Sign during a check"), cell: (one) => age(one.reachable_at) },
     ];
+  }
+
+  /** Without presence checks their column is left out. */
+  list({ items }) {
+    const answered = { label: t("Answered a presence check"), cell: (one) => age(one.reachable_at) };
+    const columns = items.some(({ reachable_at: at }) => at) ? [...this.columns(), answered] : this.columns();
+    return table(this.heading, columns, items);
   }
 
   async #add() {
@@ -152,7 +158,7 @@ class MitraPage extends Page {
         mitra.erased_at ? [t("Erased"), time(mitra.erased_at)] : [t("Phone"), mitra.phone],
         [t("Chats now"), number(mitra.active_session_count)],
         [t("Last seen"), age(mitra.last_heartbeat_at)],
-        [t("Sign during a check"), age(mitra.reachable_at)],
+        mitra.reachable_at && [t("Answered a presence check"), age(mitra.reachable_at)],
         [t("Since"), time(mitra.created_at)],
         [t("Id"), h("span", { class: "id" }, mitra.id)],
       ]),

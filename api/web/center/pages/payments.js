@@ -110,7 +110,7 @@ class PaymentPage extends Page {
         [t("Payable until"), time(one.expires_at)],
         one.promised && [
           t("Promised wait"),
-          t("p50 {p50}, p90 {p90}", { p50: wait(one.promised.p50), p90: wait(one.promised.p90) }),
+          t("half wait at most {p50}, nine of ten {p90}", { p50: wait(one.promised.p50), p90: wait(one.promised.p90) }),
         ],
         [t("Paid"), time(one.confirmed_at)],
         one.payment_channel && [t("Channel"), one.payment_channel],
