@@ -13,10 +13,9 @@ from api.request_bodies import Body, integer
 from core.base import languages
 from core.base.actor import Actor
 from core.base.pages import Items
-from core.desk.simulations import changes, simulate
-from core.desk.simulations.changes import SettingChange
+from core.desk.simulations import simulate
 from core.desk.simulations.rules import SimulationRunning
-from core.desk.simulations.simulate import Simulation
+from core.desk.simulations.simulate import SettingChange, Simulation
 from core.pairing.simulation.rules import LEAST_DAYS, MOST_DAYS, TRIABLE, NotEnoughHistory
 from core.runtime.container import Runtime
 
@@ -80,7 +79,7 @@ async def setting_changes(
     """
     begin, end = query_time("from", since), query_time("to", to)
     language = languages.of_errors(request.headers.get("Accept-Language"))
-    return await changes.changes(runtime, language, since=begin, until=end)
+    return await simulate.changes(runtime, language, since=begin, until=end)
 
 
 ROUTES = [simulate_change, simulations, simulation, setting_changes]

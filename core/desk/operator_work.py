@@ -27,7 +27,7 @@ from core.config import store as config_store
 from core.config.keys import KEYS
 from core.config.rules import check, with_checked_texts
 from core.deliveries.pushes import plan as plan_pushes
-from core.desk.simulations import changes as tried_changes
+from core.desk.simulations import simulate
 from core.events.changes import Renaming
 from core.events.signals import ConfigChanged
 from core.pairing import presence
@@ -183,7 +183,7 @@ async def set_config(
     for name, value in values.items():
         check(KEYS[name], value, cadence_seconds=cadence, production=production)
     async with runtime.transaction() as tx:
-        forecast = {} if simulation_id is None else await tried_changes.forecast_for(tx, simulation_id, values)
+        forecast = {} if simulation_id is None else await simulate.forecast_for(tx, simulation_id, values)
         for name, value in sorted(values.items()):  # always lock rows in the same order
             before, changed_at = await config_store.lock(tx, KEYS[name])
             if seen is not None and changed_at != seen:
