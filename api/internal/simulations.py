@@ -14,12 +14,10 @@ from core.base import languages
 from core.base.actor import Actor
 from core.base.pages import Items
 from core.desk.simulations import simulate
-from core.desk.simulations.rules import SimulationRunning
 from core.desk.simulations.simulate import SettingChange, Simulation
-from core.pairing.simulation.rules import LEAST_DAYS, MOST_DAYS, TRIABLE, NotEnoughHistory
+from core.pairing.simulation.rules import LEAST, MOST_DAYS, TRIABLE, Change, NotEnoughHistory, SimulationRunning
 from core.runtime.container import Runtime
 
-USUAL_DAYS = 28
 MOST_SHIFTS = 10
 
 
@@ -28,7 +26,7 @@ class SimulationBody:
     """What to try: configuration rows with their new values, and mitras who would be online as well, such as
     `2@fri/18:00-22:00`. At least one of them. The forecast is made from the last `since_days` days."""
 
-    since_days: int = integer(LEAST_DAYS, MOST_DAYS, default=USUAL_DAYS)
+    since_days: int = integer(LEAST["days"], MOST_DAYS, default=28)
     settings: dict[str, int] = attrs.field(factory=dict, validator=validators.max_len(len(TRIABLE)))
     extra_shifts: list[str] = attrs.field(factory=list, validator=validators.max_len(MOST_SHIFTS))
 
@@ -45,9 +43,8 @@ async def simulate_change(data: SimulationBody, runtime: Runtime, actor: Actor) 
 
     A jobs process computes it within two minutes, one simulation at a time. It changes no setting.
     """
-    simulation_id = await simulate.ask(
-        runtime, actor, since_days=data.since_days, settings=data.settings, extra_shifts=data.extra_shifts
-    )
+    change = Change(settings=data.settings, extra_shifts=data.extra_shifts)
+    simulation_id = await simulate.ask(runtime, actor, since_days=data.since_days, change=change)
     return await simulate.simulation(runtime.db, simulation_id)
 
 

@@ -9,8 +9,8 @@ from core.config.keys import KEYS
 class Config:
     """Typed access to the configuration rows (docs/configuration.md); defaults until they are loaded."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
+    def __init__(self, **values: Any) -> None:
+        self.values: dict[str, Any] = {name: key.default for name, key in KEYS.items()} | values
         self.version: str | None = None  # of the values, as the database computes it; None until they are loaded
 
     def number(self, name: str) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.base import ids
-from core.pairing.simulation.history import SearchOutcome
 from tests.flows.past_searches import TRIGGERS_OFF
 from tests.unit.made_up_worlds import World
 
@@ -42,22 +41,20 @@ async def store(connection: Any, world: World) -> None:
         await connection.execute(TRIGGERS_OFF)
         await connection.fetch(MITRAS, world.names)
         shifts = [
-            (ids.new_id(), world.names[one.mitra], "online" if one.is_online else "offline", one.at)
-            for one in world.shifts
+            (ids.new_id(), mitra, "online" if is_online else "offline", at) for at, mitra, is_online in world.shifts
         ]
         await connection.fetch(LOGS, *columns(shifts))
         await connection.fetch(CUSTOMERS, list(customers.values()))
         searches = [
             (
-                session_id, customer_id, one.outcome.value, one.began_at,
-                world.names[one.mitra] if one.outcome is SearchOutcome.PAIRED else None, one.ended_at, one.freed_at, one.minutes,
+                session_id, customer_id, one.outcome, one.began_at, one.mitra, one.ended_at, one.freed_at, one.minutes,
             )
             for session_id, customer_id, one in past
         ]  # fmt: skip
         await connection.fetch(SESSIONS, *columns(searches))
         invitations = [
             (
-                ids.new_id(), sessions[one.run], world.names[one.mitra], one.at, one.response or "IGNORED",
+                ids.new_id(), sessions[one.run], one.mitra, one.at, one.response or "IGNORED",
                 one.at + dt.timedelta(seconds=one.seconds), one.load,
             )
             for one in lived.noted

@@ -15,14 +15,14 @@ import pytest
 from core.base.actor import Actor
 from core.base.errors import DomainError
 from core.pairing import advance, answer, cancel, presence, start
-from core.pairing.simulation.history import NO_MITRA, PastSearch, SearchOutcome, SettingsSince, Shift, read_history
+from core.pairing.simulation.history import Answers, PastSearch, Shift, answered, read_history
 from core.pairing.simulation.replay import Mitra, Replay, Run
-from core.pairing.simulation.rules import tried
+from core.pairing.simulation.rules import DAY
 from core.sessions import end
 from tests.clock import HandClock
 from tests.flows.conftest import Harness, rows
 from tests.flows.made_up_history import store
-from tests.unit.made_up_worlds import DAY, VALUES, World
+from tests.unit.made_up_worlds import VALUES, World, plan
 
 DUE = "SELECT min(due_at) FROM timed_work WHERE kind IN ('round', 'wave')"
 NEW = """SELECT id, session_id::text, mitra_id::text, active_session_count AS load FROM chat_request_notifications
@@ -161,39 +161,44 @@ class Life:
         await advance.invite_available(self.runtime, mitra_ids=[mitra_id])
 
 
-def plan(seed: int, begin: dt.datetime, searches: int, mitras: int) -> tuple[list[PastSearch], list[Shift]]:
+def made(seed: int, begin: dt.datetime, searches: int, mitras: list[str]) -> tuple[list[PastSearch], list[Shift]]:
     """Return searches and shifts at odd microseconds."""
     draws, at, past = random.Random(seed), begin, []
     for number in range(searches):
         at += dt.timedelta(microseconds=draws.randrange(1, 40_000_000))
-        past.append(
-            PastSearch(
-                number=number, customer="", began_at=at, ended_at=at, outcome=SearchOutcome.PAIRED, mitra=NO_MITRA
-            )
-        )
-    shifts = []
-    for mitra in range(mitras):
-        moment = begin + dt.timedelta(microseconds=mitra + 1)
+        past.append(PastSearch(number=number, customer="", began_at=at, ended_at=at))
+    shifts: list[Shift] = []
+    for number, mitra in enumerate(mitras):
+        moment = begin + dt.timedelta(microseconds=number + 1)
         is_online = True
         while moment < at:
-            shifts.append(Shift(at=moment, mitra=mitra, is_online=is_online))
+            shifts.append((moment, mitra, is_online))
             moment += dt.timedelta(microseconds=draws.randrange(10**8, 15 * 10**8 if is_online else 3 * 10**8))
             is_online = not is_online
-    return past, sorted(shifts, key=lambda one: one.at)
+    return past, sorted(shifts)
 
 
 def replayed(runs: list[Run]) -> list[Result]:
     """Return the results of a replay."""
     return [
         (
-            "closing" if run.mitra is not None else run.outcome.value,
-            run.mitra.name if run.mitra is not None else None,
-            run.ended_at - run.began_at if run.mitra is not None else None,
+            "closing" if run.outcome == "paired" else str(run.outcome),
+            run.mitra,
+            None if run.mitra is None else run.ended_at - run.began_at,
             run.rings,
         )
         for run in runs
-        if run.outcome is not None and run.ended_at is not None
     ]
+
+
+def counts(some: Answers) -> dict[Any, list[float]]:
+    """Return how many requests ended, by kind, mitra and response, in each span."""
+    return {
+        (kind, mitra, what): found
+        for kind, mitras in some.items()
+        for mitra, seen in mitras.items()
+        for what, found in seen.counts.items()
+    }
 
 
 SETTINGS = {
@@ -212,32 +217,30 @@ def compare(harness: Harness, searches: int, values: dict[str, int], seed: int) 
         actors = sorted([await harness.mitra() for _ in range(6)], key=lambda one: one.user_id)
         life.mitras = {one.user_id: one for one in actors}
         names = list(life.mitras)
-        past, shifts = plan(seed, begin, searches, len(names))
+        past, shifts = made(seed, begin, searches, names)
         for one in past:
             life.at(one.began_at, lambda one=one: life.begin(one))
-        for shift in shifts:
-            life.at(shift.at, lambda shift=shift: life.shift(names[shift.mitra], is_online=shift.is_online))
+        for at, mitra, is_online in shifts:
+            life.at(at, lambda mitra=mitra, is_online=is_online: life.shift(mitra, is_online=is_online))
         with rows(harness.runtime, require_mitra_ping=False, early_end_customer_enabled=True, **values_):
             await life.live()
         until = life.clock.now() + dt.timedelta(hours=1)
-        replay = Replay(
-            past, shifts, [SettingsSince(at=begin, settings=tried(values_))], script, mitras=names, since=begin, until=until
-        ).play()  # fmt: skip
+        replay = Replay(plan(past, shifts, values_, mitras=names, since=begin, until=until), script)
         found: list[Result] = [tuple(row)[1:] for row in await harness.runtime.db.fetch(RESULTS)]
         assert replayed(replay.runs) == found
 
-        history = await read_history(harness.runtime.reports, begin, until)
+        history = await read_history(harness.runtime.reports, harness.runtime.config, begin, until)
         assert [(one.began_at, one.outcome, one.ended_at) for one in history.searches] == [
             (run.began_at, run.outcome, run.ended_at) for run in replay.runs
         ]
         assert history.mitras == names
         assert sum(history.rung) == sum(run.rings for run in replay.runs)
-        assert sum(count for count, _ in history.recent.values()) == sum(history.rung)
-        accepted = sum(count for (*_, response), (count, _) in history.recent.items() if response == "ACCEPTED")
-        assert accepted == sum(run.outcome is SearchOutcome.PAIRED for run in replay.runs)
-        assert [(one.at, one.mitra, one.is_online) for one in history.shifts] == [
-            (one.at, one.mitra, one.is_online) for one in shifts
-        ]
+        found_counts = counts(history.answers)
+        assert sum(map(sum, found_counts.values())) == sum(history.rung)
+        accepted = sum(sum(some) for (*_, what), some in found_counts.items() if what == "ACCEPTED")
+        assert accepted == sum(run.outcome == "paired" for run in replay.runs)
+        assert history.earlier == {}
+        assert history.shifts == shifts
 
     harness.run(play())
 
@@ -258,26 +261,32 @@ def test_history_of_a_world_is_read_as_it_was(clean_harness: Harness) -> None:
     async def play() -> None:
         async with clean_harness.runtime.db.pool.acquire() as connection:
             await store(connection, world)
-        found = await read_history(clean_harness.runtime.reports, world.since, world.until)
+        found = await read_history(
+            clean_harness.runtime.reports, clean_harness.runtime.config, world.since, world.until
+        )
         assert found.mitras == expected.mitras
         assert found.rung == expected.rung
-        for some, those in ((found.answers, expected.answers), (found.recent, expected.recent)):
-            assert {key: count for key, (count, _) in some.items()} == {key: count for key, (count, _) in those.items()}
-            assert all(seconds == pytest.approx(those[key][1]) for key, (_, seconds) in some.items())
+        for some, those in ((found.answers, expected.answers), (found.earlier, expected.earlier)):
+            assert counts(some) == counts(those)
+            assert answered(some[0, 0]) > 0
+            for kind, mitras in those.items():
+                assert {mitra: seen.open_s for mitra, seen in some[kind].items()} == {
+                    mitra: pytest.approx(seen.open_s) for mitra, seen in mitras.items()
+                }
         for one, other in zip(found.searches, expected.searches, strict=True):
             assert (one.began_at, one.ended_at, one.freed_at, one.outcome, one.mitra, one.minutes) == (
                 other.began_at, other.ended_at, other.freed_at, other.outcome, other.mitra, other.minutes
             )  # fmt: skip
             assert (one.follows and one.follows.number) == (other.follows and other.follows.number)
         begin = world.since - DAY
-        assert [one for one in found.shifts if one.at >= begin] == [
-            one for one in world.shifts if begin <= one.at < world.until
+        assert [one for one in found.shifts if one[0] >= begin] == [
+            one for one in world.shifts if begin <= one[0] < world.until
         ]
-        online = {one.mitra for one in found.shifts if one.at < begin}
+        online = {mitra for at, mitra, _ in found.shifts if at < begin}
         assert online == {
             mitra
-            for mitra in range(len(world.names))
-            if [one.is_online for one in world.shifts if one.mitra == mitra and one.at < begin][-1:] == [True]
+            for mitra in world.names
+            if [is_online for at, name, is_online in world.shifts if name == mitra and at < begin][-1:] == [True]
         }
 
     clean_harness.run(play())

@@ -12,8 +12,8 @@ import pytest
 
 from core.base import ids
 from core.desk.simulations import simulate
-from core.desk.simulations.rules import KEEP_FOR, SimulationFailure, SimulationRunning
-from core.desk.simulations.simulate import ClaimedSimulation, Simulation
+from core.desk.simulations.simulate import KEEP_FOR, Simulation
+from core.pairing.simulation.rules import Change, SimulationFailure, SimulationRunning
 from core.runtime.container import Runtime
 from jobs.simulation import MOST_BYTES, NICE, run_waiting
 from tests.flows.conftest import Harness
@@ -39,7 +39,7 @@ async def added(harness: Harness) -> str:
     return simulation_id
 
 
-async def claimed(runtime: Runtime) -> ClaimedSimulation:
+async def claimed(runtime: Runtime) -> Simulation:
     found = await simulate.claim(runtime)
     assert found is not None
     return found
@@ -159,8 +159,8 @@ def test_child_ends_with_its_parent(simulating: Harness) -> None:
         async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as silent:
             url = f"postgresql://u@127.0.0.1:{silent.sockets[0].getsockname()[1]}/x"
             wanted = {
-                "since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00Z", "change": [{"blast_size": 2}, []],
-                "most_bytes": MOST_BYTES,
+                "between": ["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"], "change": {"settings": {"blast_size": 2}},
+                "values": {}, "most_bytes": MOST_BYTES,
                 "databases": {"database_url": url, "database_read_url": settings.database_read_url},
             }  # fmt: skip
             process.stdin.write(json.dumps(wanted).encode() + b"\n")
@@ -175,7 +175,7 @@ def test_child_ends_with_its_parent(simulating: Harness) -> None:
 def test_one_process_claims_a_simulation(simulating: Harness) -> None:
     runtimes = [simulating.runtime, *(attrs.evolve(simulating.runtime, node=ids.new_id()) for _ in range(3))]
 
-    async def play() -> list[ClaimedSimulation | None]:
+    async def play() -> list[Simulation | None]:
         await added(simulating)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(simulate.claim(runtime)) for runtime in runtimes]
@@ -232,9 +232,8 @@ def test_second_simulation_is_refused_until_the_first_ends(simulating: Harness) 
 
     async def ask(value: int) -> Any:
         try:
-            return await simulate.ask(
-                runtime, await simulating.operator(), since_days=28, settings={"blast_size": value}, extra_shifts=[]
-            )
+            change = Change(settings={"blast_size": value})
+            return await simulate.ask(runtime, await simulating.operator(), since_days=28, change=change)
         except SimulationRunning as refused:
             return refused.details
 

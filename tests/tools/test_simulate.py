@@ -6,9 +6,10 @@ import json
 import asyncpg
 import pytest
 
+from core.pairing.simulation.rules import DAY
 from tests.flows.made_up_history import store
 from tests.stack import Stack
-from tests.unit.made_up_worlds import DAY, World
+from tests.unit.made_up_worlds import World
 
 pytestmark = pytest.mark.anyio
 WRITTEN = """SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint FROM pg_stat_user_tables
@@ -49,7 +50,7 @@ async def test_simulate_says_what_is_missing(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE without_history")
     url = stack.url_of("without_history")
     stack.command("migrate", DATABASE_URL=url)
-    refused = stack.command("simulate", check=False, DATABASE_URL=url)
+    refused = stack.command("simulate", "--set", "blast_size=2", check=False, DATABASE_URL=url)
     assert refused.returncode == 1
     assert '"days": 0' in refused.stderr
     assert '"least_days": 14' in refused.stderr
@@ -58,6 +59,7 @@ async def test_simulate_says_what_is_missing(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
+        ([], "settings must have a setting"),
         (["--set", "blast_size"], "write ROW=VALUE"),
         (["--set", "extension_timeout_seconds=5"], "settings must be of blast_size"),
         (["--set", "max_customers_per_mitra=0"], "value Chats of a mitra at a time"),

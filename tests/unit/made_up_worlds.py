@@ -12,14 +12,15 @@ from typing import Any
 
 import attrs
 
+from core.config.cache import Config
 from core.pairing.simulation import figures
-from core.pairing.simulation.figures import SearchFigures
-from core.pairing.simulation.forecast import extra
-from core.pairing.simulation.history import Answers, History, PastSearch, SearchOutcome, SettingsSince, Shift, chain
+from core.pairing.simulation.figures import Values
+from core.pairing.simulation.forecast import changed
+from core.pairing.simulation.history import SPANS, Answers, History, PastSearch, Shift, add, chain
 from core.pairing.simulation.replay import Mitra, Replay, Run
-from core.pairing.simulation.rules import MAX_BEFORE, MAX_LOAD, SPANS, Change, tried
+from core.pairing.simulation.rules import DAY, MAX_BEFORE, MAX_LOAD, Change
 
-DAY, HOUR = dt.timedelta(days=1), dt.timedelta(hours=1)
+HOUR = dt.timedelta(hours=1)
 SINCE = dt.datetime(2026, 11, 2, tzinfo=dt.UTC)  # a Monday
 VALUES = {
     "blast_size": 0,
@@ -28,6 +29,24 @@ VALUES = {
     "searching_timeout_minutes": 5,
     "max_customers_per_mitra": 3,
 }
+
+
+def plan(
+    searches: Sequence[PastSearch],
+    shifts: Sequence[Shift],
+    values: dict[str, int],
+    *,
+    mitras: Sequence[str],
+    since: dt.datetime = SINCE,
+    until: dt.datetime,
+) -> History:
+    """Return a history that can be replayed: nothing in it was answered yet."""
+    config = Config(business_time_zone="UTC", **values)
+    return History(
+        since=since, until=until, in_force=[(since - DAY, config)], mitras=mitras, searches=searches, shifts=shifts
+    )
+
+
 # Searches and mitras by hour of the day: quiet nights, busy evenings.
 DEMAND = [2, 1, 1, 1, 1, 2, 4, 6, 7, 8, 9, 9, 10, 9, 9, 10, 11, 13, 16, 19, 20, 18, 12, 6]
 SUPPLY = [2, 1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 9, 9, 9, 9, 10, 11, 12, 14, 15, 15, 13, 9, 4]
@@ -47,7 +66,7 @@ class Noted:
     """An ended request."""
 
     run: Run
-    mitra: int
+    mitra: str
     load: int
     before: int
     at: dt.datetime
@@ -59,16 +78,14 @@ class WatchedReplay(Replay):
     """A replay that notes each ended request, as the service's table does."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
         self.noted: list[Noted] = []
+        super().__init__(*args, **more)
 
-    def _close(self, now: dt.datetime, run: Run, mitras: Sequence[Mitra], accepted: bool | None) -> None:
+    def _close(self, now: dt.datetime, run: Run, mitra: Mitra, accepted: bool | None) -> None:
         response = {True: "ACCEPTED", False: "REJECTED", None: ""}[accepted]
-        for mitra in mitras:
-            before, load, _, at = run.open[mitra]
-            seconds = (now - at).total_seconds()
-            self.noted.append(Noted(run, mitra.number, load, before, at, seconds, response))
-        super()._close(now, run, mitras, accepted)
+        before, load, _, at = run.open[mitra]
+        self.noted.append(Noted(run, mitra.name, load, before, at, (now - at).total_seconds(), response))
+        super()._close(now, run, mitra, accepted)
 
 
 class World:
@@ -111,22 +128,22 @@ class World:
                 at += dt.timedelta(seconds=draws.expovariate(expected / 3600.0))
         return [
             PastSearch(
-                number=number, customer=str(number), began_at=at, ended_at=at, outcome=SearchOutcome.PAIRED,
+                number=number, customer=str(number), began_at=at, ended_at=at, outcome="paired",
                 minutes=draws.choice((12, 12, 12, 30, 30, 60)),
             )
             for number, at in enumerate(found)
         ]  # fmt: skip
 
     def _shifts(self, draws: random.Random) -> list[Shift]:
-        found = []
-        for mitra in range(len(self.names)):
+        found: list[Shift] = []
+        for mitra in self.names:
             hour = draws.choices(range(24), weights=SUPPLY)[0]
             for day in range(-1, self.days):
                 if draws.random() < 0.8:
                     begin = self.since + day * DAY + hour * HOUR + draws.gauss(-2.0, 1.0) * HOUR
                     end = begin + draws.uniform(3.0, 7.0) * HOUR
-                    found += [Shift(at=at, mitra=mitra, is_online=at is begin) for at in (begin, end)]
-        return sorted(found, key=lambda one: one.at)
+                    found += [(begin, mitra, True), (end, mitra, False)]
+        return sorted(found, key=lambda one: one[0])
 
     # -- how people behave
 
@@ -162,18 +179,13 @@ class World:
 
     # -- what happens
 
+    def plan(self) -> History:
+        """Return what is to happen under VALUES."""
+        return plan(self.arrivals, self.shifts, VALUES, mitras=self.names, since=self.since, until=self.until)
+
     def live(self, change: Change | None = None) -> WatchedReplay:
         """Let the world happen under VALUES, or with a change of them."""
-        shifts, names, values = self.shifts, self.names, VALUES
-        if change is not None:
-            more, names = extra(change, self.names, "UTC", self.since, self.until)
-            shifts, values = [*self.shifts, *more], {**VALUES, **change.settings}
-        made = WatchedReplay(
-            self.arrivals, shifts, [SettingsSince(at=self.since - DAY, settings=tried(values))], self,
-            mitras=names, since=self.since, until=self.until,
-        )  # fmt: skip
-        made.play()
-        return made
+        return WatchedReplay(self.plan() if change is None else changed(self.plan(), change), self)
 
     def runs(self, lived: WatchedReplay) -> list[Run]:
         """Return the searches that began in time, in order."""
@@ -185,38 +197,32 @@ class World:
         searches = [self.past(run, number) for number, run in enumerate(self.runs(lived))]
         chain(searches)
         answers: Answers = {}
-        recent: Answers = {}
+        earlier: Answers = {}
         rung = [0] * self.days
         for one in lived.noted:
             if self.since <= one.run.began_at < self.until:
                 rung[(one.run.began_at - self.since) // DAY] += 1
-                some = recent if one.run.began_at >= self.until - 7 * DAY else answers
                 span = sum(one.seconds >= begin for begin in SPANS)
-                key = one.mitra, min(one.load, MAX_LOAD), min(one.before, MAX_BEFORE), span, one.response
-                count, seconds = some.get(key, (0, 0.0))
-                some[key] = count + 1, seconds + one.seconds
-        return History(
-            since=self.since, until=self.until, zone="UTC", values=VALUES, mitras=self.names, searches=searches,
-            in_force=[SettingsSince(at=self.since - DAY, settings=tried(VALUES))], shifts=self.shifts, answers=answers,
-            recent=recent, rung=rung,
-        )  # fmt: skip
+                kind = min(one.before, MAX_BEFORE), min(one.load, MAX_LOAD)
+                for some in (answers, earlier) if one.run.began_at < self.until - 7 * DAY else (answers,):
+                    add(some, *kind, one.mitra, span, one.response, 1, one.seconds)
+        return attrs.evolve(self.plan(), searches=searches, answers=answers, earlier=earlier, rung=rung)
 
     def past(self, run: Run, number: int) -> PastSearch:
         """Return a search that has happened."""
-        assert run.ended_at is not None
         assert run.outcome is not None
-        is_paired = run.mitra is not None
         return PastSearch(
             number=number,
             customer=run.past.customer,
             began_at=run.began_at,
             ended_at=run.ended_at,
             outcome=run.outcome,
-            mitra=run.mitra.number if run.mitra is not None else -1,
-            freed_at=run.ended_at + self.hold(run.past, run.attempt) if is_paired else None,
+            mitra=run.mitra,
+            freed_at=None if run.mitra is None else run.ended_at + self.hold(run.past, run.attempt),
             minutes=run.past.minutes,
         )
 
-    def truth(self, change: Change, history: History) -> SearchFigures:
+    def truth(self, change: Change) -> Values:
         """Return the figures of the world with a change."""
-        return figures.of_replay(self.live(change), history, since=self.since)
+        lived = self.live(change)
+        return figures.values(figures.total(figures.days_of(self.plan(), lived.runs, lived.loads)))

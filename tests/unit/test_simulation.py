@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
+from core.config.cache import Config
 from core.pairing.simulation import figures
-from core.pairing.simulation.forecast import Basis, basis, compare, forecast
-from core.pairing.simulation.history import History, SearchOutcome, SettingsSince, in_force
+from core.pairing.simulation.forecast import Basis, changed, forecast
+from core.pairing.simulation.history import History, PastSearch, Seen, in_force
 from core.pairing.simulation.people import Fitted
 from core.pairing.simulation.replay import Mitra
-from core.pairing.simulation.rules import FIGURES, Change, ExtraShift, NotEnoughHistory, tried
+from core.pairing.simulation.rules import DAY, FIGURES, Change, NotEnoughHistory
 from tests.tiers import examples
-from tests.unit.made_up_worlds import DAY, SINCE, VALUES, WatchedReplay, World
+from tests.unit.made_up_worlds import SINCE, VALUES, WatchedReplay, World, plan
 
 SETTINGS = st.fixed_dictionaries(
     {
@@ -36,7 +37,7 @@ CHANGES = {
     "capacity 4": Change(settings={"max_customers_per_mitra": 4}),
     "short search": Change(settings={"searching_timeout_minutes": 3}),
     "long search": Change(settings={"searching_timeout_minutes": 8}),
-    "extra shift": Change(settings={}, extra_shifts=(ExtraShift.parse("2@fri/18:00-22:00"),)),
+    "extra shift": Change(settings={}, extra_shifts=["2@fri/18:00-22:00"]),
 }
 MOST_ERROR = {"unserved": 0.08, "wait_p50": 0.05, "wait_p90": 0.10, "phones_rung": 0.05}
 
@@ -46,14 +47,14 @@ class CheckedReplay(WatchedReplay):
 
     last = SINCE - 2 * DAY
 
-    def _note(self, now: dt.datetime, mitra: Mitra) -> None:
+    def _change(self, now: dt.datetime, mitra: Mitra, chats: int = 0, is_online: bool | None = None) -> None:
         assert now >= self.last or now == self._until
         self.last = now
-        super()._note(now, mitra)
+        super()._change(now, mitra, chats, is_online)
 
-    def _begin_chat(self, now: dt.datetime, mitra: Mitra, hold: dt.timedelta) -> None:
-        super()._begin_chat(now, mitra, hold)
-        assert mitra.load <= self._settings.capacity
+    def _begin_chat(self, now: dt.datetime, mitra: Mitra, past: PastSearch, attempt: int) -> None:
+        super()._begin_chat(now, mitra, past, attempt)
+        assert mitra.load <= self._capacity
         assert mitra.is_online
 
 
@@ -69,45 +70,38 @@ def small() -> History:
 @given(st.integers(0, 2**16), SETTINGS)
 def test_replay_keeps_the_rules(seed: int, values: dict[str, int]) -> None:
     world = World(seed, days=1, a_day=60.0, mitras=5)
-    replay = CheckedReplay(
-        world.arrivals, world.shifts, [SettingsSince(at=SINCE, settings=tried(values))], world, mitras=world.names,
-        since=SINCE, until=world.until,
-    )  # fmt: skip
-    replay.play()
+    replay = CheckedReplay(plan(world.arrivals, world.shifts, values, mitras=world.names, until=world.until), world)
     first = [run for run in replay.runs if run.attempt == 0]
     assert [run.past for run in first] == world.arrivals  # each search begins once, in order, and ends once
-    limits = tried(values).limits
+    search, blast_round = Config(**values).minutes("searching_timeout_minutes"), values["pairing_blast_timeout_seconds"]
     for run in replay.runs:
         assert run.outcome is not None
-        assert run.ended_at is not None
-        assert run.began_at <= run.ended_at <= run.began_at + limits.search
-        assert (run.outcome is SearchOutcome.PAIRED) == (run.mitra is not None)
+        assert run.began_at <= run.ended_at <= run.began_at + search
+        assert (run.outcome == "paired") == (run.mitra is not None)
         assert not run.open
     assert sum(run.rings for run in replay.runs) == len(replay.noted)
-    assert all(0.0 <= one.seconds <= limits.blast_round.total_seconds() for one in replay.noted)
+    assert all(0.0 <= one.seconds <= blast_round for one in replay.noted)
     accepted = sum(one.response == "ACCEPTED" for one in replay.noted)
-    assert accepted == sum(run.outcome is SearchOutcome.PAIRED for run in replay.runs)
+    assert accepted == sum(run.outcome == "paired" for run in replay.runs)
 
 
 def test_replay_of_everything_as_it_was_has_the_figures_that_happened(small: History) -> None:
-    lived = figures.of_replay(SMALL.live(), small, since=SINCE)
-    people = Fitted(small, [small.answers], small.searches, as_known=True)
-    replay = WatchedReplay(
-        small.searches, small.shifts, small.in_force, people, mitras=small.mitras, since=SINCE, until=small.until,
-        as_it_was=True,
-    )  # fmt: skip
-    happened = figures.total(figures.of_history(replay.play(), small).days).values()
-    for name, value in figures.total(lived.days).values().items():
-        assert happened[name] == pytest.approx(value, rel=1e-4), name
+    lived = SMALL.live()
+    people = Fitted(small, small.answers, small.searches, as_known=True)
+    replay = WatchedReplay(small, people, as_it_was=True)
+    happened = figures.total(figures.days_of(small, small.searches, replay.loads))
+    happened["rung"][0] = sum(small.rung)
+    expected = figures.values(figures.total(figures.days_of(small, lived.runs, lived.loads)))
+    assert figures.values(happened) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.fixture(scope="module")
 def base(small: History) -> Basis:
-    return basis(small)
+    return Basis(small)
 
 
 def test_no_change_is_forecast_as_what_happened(base: Basis) -> None:
-    found = compare(base, Change(settings=VALUES))
+    found = base.compare(Change(settings=VALUES))
     assert [row.figure for row in found.rows] == list(FIGURES)
     for row in found.rows:
         assert row.present == pytest.approx(row.forecast)
@@ -116,9 +110,9 @@ def test_no_change_is_forecast_as_what_happened(base: Basis) -> None:
 
 def test_forecast_says_how_it_was_made(base: Basis) -> None:
     reports: list[float] = []
-    found = compare(base, CHANGES["capacity 2"], progress=lambda share, _: reports.append(share))
+    found = base.compare(CHANGES["capacity 2"], progress=lambda share, _: reports.append(share))
     assert reports == sorted(reports)
-    json = found.to_json()
+    json = attrs.asdict(found)
     assert {one["figure"] for one in json["back_test"]} == set(FIGURES)
     assert sum(bar["present"] for bar in json["waits"]) == pytest.approx(1.0)
     assert json["loads"][3]["present"] > 0.0 == pytest.approx(json["loads"][3]["forecast"], abs=0.02)
@@ -131,41 +125,68 @@ def test_forecast_says_how_it_was_made(base: Basis) -> None:
     [
         ({"since": SINCE + 3 * DAY}, "days"),
         ({"searches": []}, "searches"),
-        ({"answers": {}, "recent": {}}, "answers"),
+        ({"answers": {}}, "answers"),
     ],
 )
 def test_short_history_is_refused_with_what_is_missing(small: History, less: dict[str, Any], missing: str) -> None:
     with pytest.raises(NotEnoughHistory) as refused:
-        forecast(attrs.evolve(small, **less), Change(settings={}))
+        forecast(attrs.evolve(small, **less), Change(settings=VALUES))
     assert refused.value.details is not None
     assert refused.value.details[missing] < refused.value.details[f"least_{missing}"]
 
 
+def scaled(seen: Seen, factor: int) -> Seen:
+    """Return as if all had happened more often."""
+    made = Seen()
+    made.open_s = [factor * seconds for seconds in seen.open_s]
+    made.counts.update({what: [factor * count for count in counts] for what, counts in seen.counts.items()})
+    return made
+
+
 def test_forecast_that_is_mostly_guessed_is_refused(small: History) -> None:
-    known = {key: (99 * count, 99 * seconds) for key, (count, seconds) in small.answers.items() if key[1:3] == (0, 1)}
+    known = {mitra: scaled(seen, 99) for mitra, seen in small.answers[1, 0].items()}
     with pytest.raises(NotEnoughHistory) as refused:
-        forecast(attrs.evolve(small, answers=known, recent={}), Change(settings={}))
+        forecast(attrs.evolve(small, answers={(1, 0): known}), Change(settings=VALUES))
     assert refused.value.details is not None
     assert refused.value.details["guessed_share"] > refused.value.details["most_guessed_share"]
 
 
+def test_mitras_who_all_answered_in_the_last_week_are_forecast(small: History) -> None:
+    found = forecast(attrs.evolve(small, earlier={}), Change(settings=VALUES))
+    assert next(one.forecast for one in found.back_test if one.figure == "unserved") > 0.5
+
+
 @pytest.mark.parametrize(
-    "values", [{"extension_timeout_seconds": 5}, {"blast_size": -1}, {"max_customers_per_mitra": 0}]
+    "values", [{}, {"extension_timeout_seconds": 5}, {"blast_size": -1}, {"max_customers_per_mitra": 0}]
 )
 def test_rows_that_can_not_be_tried_are_refused(values: dict[str, int]) -> None:
     with pytest.raises(ValidationFailed):
         Change(settings=values).check()
 
 
-@pytest.mark.parametrize("text", ["2@fri/18:00-22:00", "12@mon/22:30-02:00"])
-def test_extra_shift_is_read_and_written_alike(text: str) -> None:
-    assert str(ExtraShift.parse(text)) == text
+def test_extra_shifts_are_read_in_any_letters() -> None:
+    change = Change(settings={}, extra_shifts=[" 2@Fri/18:00-22:00", "12@mon/22:30-02:00"])
+    change.check()
+    assert change.extra_shifts == ["2@fri/18:00-22:00", "12@mon/22:30-02:00"]
 
 
-@pytest.mark.parametrize("text", ["", "2@fr/18:00-22:00", "2@fri/18-22", "2@fri/25:00-26:00", "-1@fri/18:00-22:00"])
+def test_extra_shifts_bring_mitras_each_week_and_may_end_on_the_next_day(small: History) -> None:
+    found = changed(small, Change(settings={}, extra_shifts=["1@mon/22:30-02:00"]))
+    assert found.mitras == [*small.mitras, "extra 8"]
+    monday, minutes = SINCE + dt.timedelta(hours=22, minutes=30), dt.timedelta(minutes=210)
+    mondays = [monday, monday + 7 * DAY, monday + 14 * DAY]
+    assert [one for one in found.shifts if one[1] == "extra 8"] == [
+        shift for at in mondays for shift in ((at, "extra 8", True), (at + minutes, "extra 8", False))
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "2@fr/18:00-22:00", "2@fri/18-22", "2@fri/25:00-26:00", "-1@fri/18:00-22:00", "201@fri/18:00-22:00"],
+)
 def test_odd_extra_shift_is_refused(text: str) -> None:
     with pytest.raises(ValidationFailed):
-        ExtraShift.parse(text)
+        Change(settings={}, extra_shifts=[text]).check()
 
 
 def test_settings_in_force_follow_from_the_values_before_each_change() -> None:
@@ -174,8 +195,8 @@ def test_settings_in_force_follow_from_the_values_before_each_change() -> None:
         {"name": "max_customers_per_mitra", "at": SINCE + 2 * DAY, "value": None},
         {"name": "blast_size", "at": SINCE + DAY, "value": 0},
     ]
-    found = in_force({**VALUES, "blast_size": 7, "max_customers_per_mitra": 9}, changes, SINCE)
-    assert [(one.at, one.settings.waves.size, one.settings.capacity) for one in found] == [
+    found = in_force(Config(**{**VALUES, "blast_size": 7, "max_customers_per_mitra": 9}), changes, SINCE)
+    assert [(at, config.values["blast_size"], config.values["max_customers_per_mitra"]) for at, config in found] == [
         (SINCE - DAY, 0, 3),
         (SINCE + DAY, 3, 3),
         (SINCE + 2 * DAY, 3, 9),
@@ -190,13 +211,11 @@ def test_forecasts_of_ten_worlds_come_true() -> None:
     inside: list[bool] = []
     for seed in range(10):
         world = World(seed)
-        history = world.history()
-        base = basis(history)
+        base = Basis(world.history())
         for name in [list(CHANGES)[(seed + number) % len(CHANGES)] for number in range(4)]:
             change = CHANGES[name]
-            truth = figures.total(world.truth(change, history).days).values()
-            found = compare(base, change)
-            for row in found.rows:
+            truth = world.truth(change)
+            for row in base.compare(change).rows:
                 error = abs(row.forecast - truth[row.figure]) / truth[row.figure]
                 errors[row.figure].append(error)
                 errors[f"{row.figure}, {name}"].append(error)
@@ -212,11 +231,9 @@ def test_forecasts_of_ten_worlds_come_true() -> None:
 @pytest.mark.timeout(600)
 def test_mitras_who_change_with_the_setting_are_seen_by_no_back_test() -> None:
     world = World(1, eager=True)
-    history = world.history()
-    base = basis(history)
-    change = CHANGES["small waves"]
-    truth = figures.total(world.truth(change, history).days).values()["wait_p50"]
-    row = next(row for row in compare(base, change).rows if row.figure == "wait_p50")
+    base, change = Basis(world.history()), CHANGES["small waves"]
+    truth = world.truth(change)["wait_p50"]
+    row = next(row for row in base.compare(change).rows if row.figure == "wait_p50")
     test = next(one for one in base.back_test if one.figure == "wait_p50")
     assert test.forecast == pytest.approx(test.happened, rel=0.1)
     assert row.low > truth

@@ -7,7 +7,6 @@ from core.accounts.customers.store import JOINS_A_DAY
 from core.accounts.logins import otp
 from core.accounts.operators import login_token, totp
 from core.base.machine import EdgeCause, Edges, S
-from core.desk.simulations.rules import LIMIT_S
 from core.idempotency import rules as idempotency
 from core.pairing.rules import REPEAT_AFTER
 from core.payments import gateway_calls
@@ -27,6 +26,7 @@ from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.messages import rules as messages
 from core.sessions.states import SessionStatus
 from jobs.schedule import SWEEPS
+from jobs.simulation import LIMIT_S
 
 Causes = tuple[EdgeCause, ...]
 START = "[*]"  # Mermaid's name for the beginning and the end of a diagram

@@ -26,18 +26,8 @@ from core.base.pages import Items
 from core.config.keys import KEYS
 from core.config.store import CHANGED
 from core.desk.reports import EARLIEST
-from core.desk.simulations.rules import CLAIM, KEEP_FOR, WEEK, SimulationFailure, SimulationRunning
-from core.pairing.simulation.rules import (
-    LEAST_ANSWERS,
-    LEAST_DAYS,
-    LEAST_SEARCHES,
-    TRIABLE,
-    Change,
-    ExtraShift,
-    Forecast,
-    NotEnoughHistory,
-    Row,
-)
+from core.pairing.simulation import rules
+from core.pairing.simulation.rules import LEAST, TRIABLE, WEEK, Change, Forecast, Row, SimulationFailure
 from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.records import as_dict, many, one, plain
@@ -45,9 +35,12 @@ from core.storage.transaction import Reader
 from core.telemetry import metrics
 
 SQL = sql_files.load(__file__)
+CLAIM = dt.timedelta(seconds=10)  # real; of the jobs process that runs a simulation, which renews it
+KEEP_FOR = dt.timedelta(days=30)
 USUAL = dt.timedelta(days=92)  # of changes
 MOST = 200  # changes of one answer
 MOST_COMPARED = 5  # of the newest forecasts; each reads the searches of a week
+WRONG = Text(en="must be a simulation of this value that is done", id="harus simulasi nilai ini yang sudah selesai")
 
 
 @attrs.frozen(kw_only=True)
@@ -72,56 +65,23 @@ class Simulation:
     result: Forecast | None = attrs.field(converter=converters.optional(lambda found: msgspec.convert(found, Forecast)))
 
 
-@attrs.frozen(kw_only=True)
-class ClaimedSimulation:
-    """A simulation that this process runs, and what it tries."""
-
-    id: str
-    since_days: int
-    settings: dict[str, int]
-    extra_shifts: list[str]
-
-
-def change_of(settings: Mapping[str, int], extra_shifts: Sequence[str]) -> Change:
-    """Return the change that a simulation tries. Raises ValidationFailed if it is empty, or can't be tried."""
-    change = Change(settings=settings, extra_shifts=tuple(ExtraShift.parse(shift) for shift in extra_shifts))
-    if not settings and not extra_shifts:
-        rule = Text(
-            en="must have a setting, unless there are extra shifts",
-            id="harus berisi pengaturan, kecuali ada giliran tambahan",
-        )
-        raise ValidationFailed.of("settings", rule)
-    change.check()
-    return change
-
-
-async def ask(
-    runtime: Runtime, actor: Actor, *, since_days: int, settings: Mapping[str, int], extra_shifts: Sequence[str]
-) -> str:
+async def ask(runtime: Runtime, actor: Actor, *, since_days: int, change: Change) -> str:
     """Store a simulation for a jobs process to run; return its id.
 
     Raises ValidationFailed, NotEnoughHistory, SimulationRunning.
     """
-    shifts = [str(shift) for shift in change_of(settings, extra_shifts).extra_shifts]
-    await _check_history(runtime, since_days)
-    wanted = {"since_days": since_days, "settings": dict(settings), "extra_shifts": shifts}
-    simulation_id = ids.new_id()
-    async with runtime.transaction() as tx:
-        if not await tx.fetchval(SQL["add"], simulation_id, actor.user_id, tx.now, *wanted.values()):
-            raise SimulationRunning(details={"id": plain(await tx.fetchval(SQL["unended"]))})
-        await operators.audit(tx, actor.user_id, "simulation.asked", "simulation", simulation_id, after=wanted)
-    return simulation_id
-
-
-async def _check_history(runtime: Runtime, since_days: int) -> None:
-    """Refuse at once what the forecast would refuse for its history. Raises NotEnoughHistory."""
+    change.check()
     now, clock = runtime.now(), runtime.clock
     since = now - dt.timedelta(days=since_days)
+    least = LEAST["searches"], LEAST["answers"]
     first_id = ids_since(clock.real_time(since), scale=clock.scale)
-    there = dict(await runtime.db.fetchrow(SQL["history"], since, now, first_id, LEAST_SEARCHES, LEAST_ANSWERS))
-    least = {"least_days": LEAST_DAYS, "least_searches": LEAST_SEARCHES, "least_answers": LEAST_ANSWERS}
-    if any(there[name] < least[f"least_{name}"] for name in there):
-        raise NotEnoughHistory(details=there | least)
+    rules.check_history(dict(await runtime.db.fetchrow(SQL["history"], since, now, first_id, *least)))
+    wanted, simulation_id = {"since_days": since_days, **attrs.asdict(change)}, ids.new_id()
+    async with runtime.transaction() as tx:
+        if not await tx.fetchval(SQL["add"], simulation_id, actor.user_id, tx.now, *wanted.values()):
+            raise rules.SimulationRunning(details={"id": plain(await tx.fetchval(SQL["unended"]))})
+        await operators.audit(tx, actor.user_id, "simulation.asked", "simulation", simulation_id, after=wanted)
+    return simulation_id
 
 
 async def simulation(reader: Reader, simulation_id: str) -> Simulation:
@@ -137,14 +97,15 @@ async def simulations(runtime: Runtime) -> Items[Simulation]:
     return Items(items=many(Simulation, await runtime.db.fetch(SQL["simulations"], None)))
 
 
-async def claim(runtime: Runtime) -> ClaimedSimulation | None:
+async def claim(runtime: Runtime) -> Simulation | None:
     """Take the simulation that waits, if any, and end one whose process has died. Raises Unavailable."""
     if await runtime.db.fetchval(SQL["unended"]) is None:
         return None
     async with runtime.transaction() as tx:
         abandoned = await tx.execute(SQL["end_abandoned"], tx.now, SimulationFailure.DIED)
         tx.count(metrics.SIMULATIONS.labels(SimulationFailure.DIED), abandoned)
-        return one(ClaimedSimulation, await tx.fetchrow(SQL["claim"], runtime.node, CLAIM))
+        found = await tx.fetchval(SQL["claim"], runtime.node, CLAIM)
+        return None if found is None else await simulation(tx, plain(found))
 
 
 async def renew(runtime: Runtime, simulation_id: str, *, percent: int) -> bool:
@@ -154,12 +115,7 @@ async def renew(runtime: Runtime, simulation_id: str, *, percent: int) -> bool:
 
 
 async def finish(
-    runtime: Runtime,
-    simulation_id: str,
-    *,
-    result: Any = None,
-    failure: SimulationFailure | None = None,
-    details: Any = None,
+    runtime: Runtime, simulation_id: str, *, result: Any = None, failure: str | None = None, details: Any = None
 ) -> None:
     """End a simulation with its result or failure, unless it has ended before. Raises Unavailable."""
     async with runtime.transaction() as tx:
@@ -206,13 +162,12 @@ async def forecast_for(reader: Reader, simulation_id: str, values: Mapping[str, 
 
     Raises ValidationFailed if the simulation has no result, or tried other values.
     """
-    rule = Text(en="must be a simulation of this value that is done", id="harus simulasi nilai ini yang sudah selesai")
     try:
         found = await simulation(reader, simulation_id)
     except NotFound as error:
-        raise ValidationFailed.of("simulation_id", rule) from error
+        raise ValidationFailed.of("simulation_id", WRONG) from error
     if found.result is None or any(found.settings.get(key) != value for key, value in values.items()):
-        raise ValidationFailed.of("simulation_id", rule)
+        raise ValidationFailed.of("simulation_id", WRONG)
     return {"simulation_id": simulation_id, "forecast": [attrs.asdict(row) for row in found.result.rows]}
 
 

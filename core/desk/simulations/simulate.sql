@@ -16,7 +16,7 @@ WHERE ended_at IS NULL;
 UPDATE simulations
 SET runner = $1, claimed_until_real_at = clock_timestamp() + $2::interval
 WHERE ended_at IS NULL AND runner IS NULL
-RETURNING id, since_days, settings, extra_shifts;
+RETURNING id;
 
 -- name: renew
 -- Renew the claim of the node $2 on the simulation $1 for the time $3, and store that $4 percent are done.

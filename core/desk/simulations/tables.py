@@ -3,7 +3,7 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
-from core.desk.simulations.rules import SimulationFailure
+from core.pairing.simulation.rules import SimulationFailure
 from core.storage import columns
 
 

@@ -1,6 +1,7 @@
 """Forecast what a change of settings does: what happened, plus the difference of two replays (docs/simulation.md)."""
 
 import datetime as dt
+import math
 import random
 import zoneinfo
 from collections.abc import Sequence
@@ -9,43 +10,18 @@ from typing import Any
 import attrs
 
 from core.base.progress import Report, part, unreported
-from core.pairing.simulation import figures
-from core.pairing.simulation.figures import UPTO_S, SearchFigures, Values, total
-from core.pairing.simulation.history import DAY, History, SettingsSince, Shift
+from core.config.cache import Config
+from core.pairing.simulation import rules
+from core.pairing.simulation.figures import UPTO_S, Day, Values, days_of, parts, total, values
+from core.pairing.simulation.history import History, answered
 from core.pairing.simulation.people import Fitted
-from core.pairing.simulation.replay import Replay
-from core.pairing.simulation.rules import (
-    DAYS_JUDGED,
-    FIGURES,
-    LEAST_ANSWERS,
-    LEAST_DAYS,
-    LEAST_SEARCHES,
-    MOST_GUESSED,
-    BackTest,
-    Bar,
-    Change,
-    Forecast,
-    HourOfWeek,
-    NotEnoughHistory,
-    Row,
-    tried,
-)
+from core.pairing.simulation.replay import People, Replay
+from core.pairing.simulation.rules import DAY, FIGURES, WEEK, BackTest, Bar, Change, Forecast, HourOfWeek, Row
 
 MOST_REPLAYS = 8  # of each kind, with other draws
 REQUESTS = 400_000  # of the replays of a kind together, about
 DRAWN = 200  # draws of days
-INTERVAL = 0.9
-
-
-@attrs.frozen(kw_only=True)
-class Basis:
-    """What all forecasts from a history share: the figures as they happened, the replays of it, and the back-test."""
-
-    history: History
-    happened: SearchFigures
-    people: Fitted
-    replayed: Sequence[SearchFigures]
-    back_test: tuple[BackTest, ...]
+EDGE = 10  # draws on either side of an interval of nine tenths
 
 
 def forecast(history: History, change: Change, *, progress: Report = unreported) -> Forecast:
@@ -54,160 +30,121 @@ def forecast(history: History, change: Change, *, progress: Report = unreported)
     Raises ValidationFailed for a change that can't be tried, and NotEnoughHistory.
     """
     change.check()
-    return compare(basis(history, progress=part(progress, 0.0, 0.5)), change, progress=part(progress, 0.5, 1.0))
+    return Basis(history, progress=part(progress, 0.0, 0.5)).compare(change, progress=part(progress, 0.5, 1.0))
 
 
-def basis(history: History, *, progress: Report = unreported) -> Basis:
-    """Fit people, judge them by the last days, and replay the history. Raises NotEnoughHistory."""
-    _check(history)
-    progress(0.0, "the last days, forecast by the days before")
-    since = history.until - DAYS_JUDGED * DAY
-    people = Fitted(history, [history.answers, history.recent], history.searches, as_known=True)
-    as_it_was = Replay(
-        history.searches, history.shifts, history.in_force, people, mitras=history.mitras,
-        since=history.since, until=history.until, as_it_was=True,
-    )  # fmt: skip
-    happened = figures.of_history(as_it_was.play(), history)
-    recent = total(happened.days[-DAYS_JUDGED:]).values()
-    seeds = range(max(1, min(MOST_REPLAYS, REQUESTS // max(1, sum(history.rung)))))
-    earlier = [one for one in history.searches if one.ended_at < since]
-    before = Fitted(history, [history.answers], earlier, as_known=False)
-    judged = [_replay(history, before.draw(seed), history.in_force, since=since) for seed in seeds]
-    guess = total(day for one in judged for day in one.days).values()
-    replayed = []
-    for seed in seeds:
-        progress(0.3 + 0.7 * seed / len(seeds), "the history as it was")
-        replayed.append(_replay(history, people.draw(seed), history.in_force))
-    return Basis(
-        history=history,
-        happened=happened,
-        people=people,
-        replayed=replayed,
-        back_test=tuple(BackTest(figure=one, forecast=guess[one], happened=recent[one]) for one in FIGURES),
-    )
+def changed(history: History, change: Change) -> History:
+    """Return the history with other settings from its beginning, and with the mitras who would be online as well."""
+    config = Config(**{**history.in_force[-1][1].values, **change.settings})
+    zone, mitras, shifts = zoneinfo.ZoneInfo(config.text(rules.ZONE)), list(history.mitras), list(history.shifts)
+    first, days = history.since.astimezone(zone).date(), (history.until - history.since) // DAY + 1
+    for count, weekday, begins, ends in (one for text in change.extra_shifts for one in rules.SHIFT.findall(text)):
+        names = [f"extra {len(mitras) + number}" for number in range(int(count))]
+        mitras += names
+        for day in (first + number * DAY for number in range(days)):
+            if rules.WEEKDAYS[day.weekday()] == weekday:
+                edges = (day, begins, True), (day if ends > begins else day + DAY, ends, False)
+                for name in names:
+                    for date, at, is_online in edges:
+                        moment = dt.datetime.combine(date, dt.time.fromisoformat(at), zone)
+                        shifts.append((moment.astimezone(dt.UTC), name, is_online))
+    return attrs.evolve(history, in_force=[(history.since - DAY, config)], mitras=mitras, shifts=shifts)
 
 
-def compare(base: Basis, change: Change, *, progress: Report = unreported) -> Forecast:
-    """Return the forecast of a change. Raises NotEnoughHistory if too much of it is guessed."""
-    history, then = base.history, []
-    tries = [attrs.evolve(history.in_force[0], settings=tried({**history.values, **change.settings}))]
-    shifts, mitras = extra(change, history.mitras, history.zone, history.since, history.until)
-    for seed in range(len(base.replayed)):
-        progress(seed / len(base.replayed), "the history with the change")
-        then.append(_replay(history, base.people.draw(seed), tries, more=shifts, mitras=mitras))
-    now = base.replayed
-    if len(history.in_force) > 1:  # what happened was under other settings
-        now = [_replay(history, base.people.draw(seed), history.in_force[-1:]) for seed in range(len(now))]
-    guessed = sum(one.guessed for one in then) / max(1, sum(day.waits.total() for one in then for day in one.days))
-    if guessed > MOST_GUESSED:
-        raise NotEnoughHistory(details={"guessed_share": round(guessed, 3), "most_guessed_share": MOST_GUESSED})
-    return _answer(base, now, then, guessed)
+def played(history: History, people: People) -> list[Day]:
+    """Replay a history; return the counts of its days."""
+    replay = Replay(history, people)
+    return days_of(history, replay.runs, replay.loads)
 
 
-def _check(history: History) -> None:
-    counts = [
-        count for some in (history.answers, history.recent) for (*_, answer), (count, _) in some.items() if answer
-    ]
-    there = {
-        "days": history.days,
-        "searches": sum(not one.is_targeted and one.began_at >= history.since for one in history.searches),
-        "answers": sum(counts),
-    }
-    least = {"days": LEAST_DAYS, "searches": LEAST_SEARCHES, "answers": LEAST_ANSWERS}
-    if any(there[name] < least[name] for name in least):
-        raise NotEnoughHistory(details={**there, **{f"least_{name}": count for name, count in least.items()}})
+class Basis:
+    """What all forecasts from a history share: people fitted to it, what happened, the replays of it, the back-test."""
 
+    def __init__(self, history: History, *, progress: Report = unreported) -> None:
+        """Raises NotEnoughHistory."""
+        searches = [one for one in history.searches if not one.is_targeted]
+        began = [one.began_at for one in history.searches] or [history.until]
+        self._history, self.days = history, (history.until - max(history.since, began[0])) // DAY
+        there = sum(one.began_at >= history.since for one in searches)
+        answers = sum(map(answered, history.answers.values()))
+        rules.check_history({"days": self.days, "searches": there, "answers": answers})
+        progress(0.0, "the last days, forecast by the days before")
+        self._people = Fitted(history, history.answers, history.searches, as_known=True)
+        self._happened = days_of(history, searches, Replay(history, self._people, as_it_was=True).loads)
+        for day, rung in zip(self._happened, history.rung, strict=True):
+            day["rung"][0] = rung
+        seeds = range(max(1, min(MOST_REPLAYS, REQUESTS // max(1, sum(history.rung)))))
+        last = attrs.evolve(history, since=history.until - WEEK)
+        then = [one for one in history.searches if one.ended_at < last.since]
+        before = Fitted(history, history.earlier, then, as_known=False)
+        guess = values(total(day for seed in seeds for day in played(last, before.draw(seed))))
+        recent = values(total(self._happened[-7:]))
+        self.back_test = tuple(BackTest(figure=one, forecast=guess[one], happened=recent[one]) for one in FIGURES)
+        self._replayed: list[list[Day]] = []
+        for seed in seeds:
+            progress(0.3 + 0.7 * seed / len(seeds), "the history as it was")
+            self._replayed.append(played(history, self._people.draw(seed)))
 
-def _replay(
-    history: History,
-    people: Fitted,
-    in_force: Sequence[SettingsSince],
-    *,
-    since: dt.datetime | None = None,
-    more: Sequence[Shift] = (),
-    mitras: Sequence[str] = (),
-) -> SearchFigures:
-    since = since or history.since
-    replay = Replay(
-        history.searches, [*history.shifts, *more], in_force, people, mitras=mitras or history.mitras,
-        since=since, until=history.until,
-    )  # fmt: skip
-    return figures.of_replay(replay.play(), history, since=since)
+    def compare(self, change: Change, *, progress: Report = unreported) -> Forecast:
+        """Return the forecast of a change. Raises NotEnoughHistory if too much of it is guessed."""
+        history, now, then = self._history, self._replayed, []
+        tried = changed(history, change)
+        for seed in range(len(now)):
+            progress(seed / len(now), "the history with the change")
+            then.append(played(tried, self._people.draw(seed)))
+        if len(history.in_force) > 1:  # what happened was under other settings
+            present = changed(history, Change(settings={}))
+            now = [played(present, self._people.draw(seed)) for seed in range(len(now))]
+        whole = total(day for days in then for day in days)
+        guessed = whole["guessed"].total() / max(1, whole["wait"].total())
+        if guessed > rules.MOST_GUESSED:
+            details = {"guessed_share": round(guessed, 3), "most_guessed_share": rules.MOST_GUESSED}
+            raise rules.NotEnoughHistory(details=details)
+        return self._answer(now, then, guessed)
 
+    def _answer(self, now: Sequence[list[Day]], then: Sequence[list[Day]], guessed: float) -> Forecast:
+        whole = total(self._happened)
+        happened, (before, present, after) = parts(whole), map(_mean, (self._replayed, now, then))
 
-def extra(
-    change: Change, mitras: Sequence[str], zone: str, since: dt.datetime, until: dt.datetime
-) -> tuple[list[Shift], list[str]]:
-    """Return the shifts of the mitras who would be online as well, and the names of all mitras."""
-    names, shifts, place = list(mitras), [], zoneinfo.ZoneInfo(zone)
-    for shift in change.extra_shifts:
-        numbers = range(len(names), len(names) + shift.mitras)
-        names += [f"extra {number}" for number in numbers]
-        for day in (since.astimezone(place).date() + number * DAY for number in range((until - since) // DAY + 1)):
-            if day.isoweekday() != shift.weekday:
-                continue
-            begin = dt.datetime.combine(day, shift.begins, place).astimezone(dt.UTC)
-            end = dt.datetime.combine(day if shift.ends > shift.begins else day + DAY, shift.ends, place)
-            for number in numbers:
-                shifts.append(Shift(at=begin, mitra=number, is_online=True))
-                shifts.append(Shift(at=end.astimezone(dt.UTC), mitra=number, is_online=False))
-    return shifts, names
+        def moved(key: Any) -> dict[str, float]:
+            """Return what happened, plus the difference of replays: at present, and with the change."""
+            own = happened.get(key, 0.0) - before.get(key, 0.0)
+            return {"present": max(0.0, own + present.get(key, 0.0)), "forecast": max(0.0, own + after.get(key, 0.0))}
 
-
-def _answer(base: Basis, now: Sequence[SearchFigures], then: Sequence[SearchFigures], guessed: float) -> Forecast:
-    happened = base.happened.values()
-    before, present, after = (_mean([one.values() for one in some]) for some in (base.replayed, now, then))
-
-    def moved(key: Any) -> dict[str, float]:
-        """Return what happened, plus the difference of replays: at present, and with the change."""
-        own = happened.get(key, 0.0) - before.get(key, 0.0)
-        return {"present": max(0.0, own + present.get(key, 0.0)), "forecast": max(0.0, own + after.get(key, 0.0))}
-
-    spread, rows = _spread(base, then), []
-    for test in base.back_test:
-        low, high = ((edge**2 + (test.forecast - test.happened) ** 2) ** 0.5 for edge in spread[test.figure])
-        middle = moved(test.figure)
-        rows.append(
-            Row(
-                figure=test.figure,
-                low=max(0.0, middle["forecast"] - low),
-                high=middle["forecast"] + high,
-                **middle,
-            )
+        rows, drawn = [], self._drawn(then)
+        for test in self.back_test:
+            middle, error = moved(test.figure), test.forecast - test.happened
+            moves = sorted(later[test.figure] - earlier[test.figure] for earlier, later in drawn)
+            mean = sum(moves) / DRAWN
+            low, high = math.hypot(mean - moves[EDGE], error), math.hypot(moves[-1 - EDGE] - mean, error)
+            edges = {"low": max(0.0, middle["forecast"] - low), "high": middle["forecast"] + high}
+            rows.append(Row(figure=test.figure, **middle, **edges))
+        most = max((key[1] for key in {*happened, *present, *after} if key[0] == "load"), default=0)
+        return Forecast(
+            rows=tuple(rows),
+            back_test=self.back_test,
+            by_hour=tuple(
+                HourOfWeek(weekday=hour // 24 + 1, hour=hour % 24, searches=count, **moved(("unserved", hour)))
+                for hour, count in sorted(whole["searches"].items())
+            ),
+            waits=tuple(Bar(upto=upto, **moved(("wait", place))) for place, upto in enumerate([*UPTO_S, None])),
+            loads=tuple(Bar(upto=chats, **moved(("load", chats))) for chats in range(most + 1)),
+            guessed=guessed,
+            days=self.days,
+            searches=whole["searches"].total(),
         )
-    most = max((key[1] for key in {*happened, *present, *after} if key[0] == "load"), default=0)
-    return Forecast(
-        rows=tuple(rows),
-        back_test=base.back_test,
-        by_hour=tuple(
-            HourOfWeek(weekday=key[0], hour=key[1], searches=day.searches, **moved(key))
-            for key, day in sorted(base.happened.hours.items())
-        ),
-        waits=tuple(Bar(upto=upto, **moved(("wait", place))) for place, upto in enumerate([*UPTO_S, None])),
-        loads=tuple(Bar(upto=chats, **moved(("load", chats))) for chats in range(most + 1)),
-        guessed=guessed,
-        days=base.history.days,
-        searches=sum(day.searches for day in base.happened.days),
-    )
+
+    def _drawn(self, then: Sequence[list[Day]]) -> list[tuple[Values, Values]]:
+        """Return the figures of two replays, without and with the change, for draws of days (bootstrap)."""
+        draws, days, found = random.Random(0), range(len(self._happened)), []
+        for _ in range(DRAWN):
+            drawn, seed = draws.choices(days, k=len(days)), draws.randrange(len(then))
+            before, after = (values(total(some[seed][day] for day in drawn)) for some in (self._replayed, then))
+            found.append((before, after))
+        return found
 
 
-def _mean(some: Sequence[Values]) -> Values:
-    return {key: sum(one.get(key, 0.0) for one in some) / len(some) for key in {key for one in some for key in one}}
-
-
-def _spread(base: Basis, then: Sequence[SearchFigures]) -> dict[str, tuple[float, float]]:
-    """Return how far below and above its mean the difference of two replays lies, by drawing days (bootstrap)."""
-    draws, days = random.Random(0), range(len(base.happened.days))
-    found: dict[str, list[float]] = {name: [] for name in FIGURES}
-    for _ in range(DRAWN):
-        drawn, seed = draws.choices(days, k=len(days)), draws.randrange(len(then))
-        before, after = (total(some[seed].days[day] for day in drawn).values() for some in (base.replayed, then))
-        for name in FIGURES:
-            found[name].append(after[name] - before[name])
-    edge = round((1.0 - INTERVAL) / 2 * DRAWN)
-    return {name: _edges(sorted(values), edge) for name, values in found.items()}
-
-
-def _edges(values: Sequence[float], edge: int) -> tuple[float, float]:
-    mean = sum(values) / len(values)
-    return mean - values[edge], values[-1 - edge] - mean
+def _mean(replays: Sequence[list[Day]]) -> Values:
+    """Return the mean figures and parts of replays; a part that one does not have counts as 0."""
+    found = [parts(total(days)) for days in replays]
+    return {key: sum(one.get(key, 0.0) for one in found) / len(found) for key in {key for one in found for key in one}}

@@ -2,41 +2,63 @@
 
 import collections
 import datetime as dt
-import enum
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import attrs
 
+from core.config.cache import Config
 from core.config.keys import KEYS
-from core.config.rules import loaded
 from core.config.store import CHANGED
-from core.pairing.simulation.rules import DAYS_JUDGED, MAX_BEFORE, MAX_LOAD, SPANS, TRIABLE, SearchSettings, tried
+from core.pairing.rules import Response
+from core.pairing.simulation.rules import DAY, MAX_BEFORE, MAX_LOAD, TRIABLE, WEEK
 from core.sessions.rules import GRACE
 from core.storage import sql_files
 from core.storage.reports import Reports
 
 SQL = sql_files.load(__file__)
-DAY = dt.timedelta(days=1)
 AT_ONCE = dt.timedelta(hours=6)  # of searches that one statement reads
 RETRY = dt.timedelta(minutes=30)  # a search that follows a failed one of the customer so soon is a retry
-ZONE = "business_time_zone"
-NO_MITRA = -1
-Answers = dict[tuple[int, int, int, int, str], tuple[int, float]]
-"""How requests ended: (mitra, chats, earlier requests, span, response) -> how many, and their seconds."""
+# The spans of seconds after a request in which its answers are counted, by where each begins; the last one is open.
+SPANS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 26.0, 34.0, 45.0, 60.0, 90.0, 150.0)
+KINDS = (Response.ACCEPTED, Response.REJECTED)
+Outcome = Literal["paired", "failed", "cancelled"]
+Shift = tuple[dt.datetime, str, bool]
+"""When a mitra came online (True) or went offline."""
+Answers = dict[tuple[int, int], dict[str, "Seen"]]
+"""How requests ended, by kind (earlier requests of the search, chats of the mitra) and mitra."""
 
 
-class SearchOutcome(enum.Enum):
-    """How a search ended."""
+class Seen:
+    """How often something happened in each span, by what, and for how many seconds it could have."""
 
-    PAIRED = "paired"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+    def __init__(self, spans: Sequence[float] = SPANS) -> None:
+        self.spans, self.open_s = spans, [0.0] * len(spans)
+        self.counts = collections.defaultdict[str, list[float]](lambda: [0.0] * len(spans))
+
+    def add(self, span: int, what: str, count: int, seconds: float) -> None:
+        """Add cases that ended in a span, after these seconds together."""
+        self.counts[what][span] += count
+        for earlier in range(span):
+            self.open_s[earlier] += count * (self.spans[earlier + 1] - self.spans[earlier])
+        self.open_s[span] += seconds - count * self.spans[span]
 
 
 @attrs.define(eq=False, kw_only=True)
-class PastSearch:
-    """A search that has ended, with an acceptance if it is paired.
+class EndedSearch:
+    """What became of a search, in the past or in a replay. `rings`: its requests, which only a replay counts."""
+
+    began_at: dt.datetime
+    ended_at: dt.datetime
+    outcome: Outcome | None = None
+    mitra: str | None = None
+    rings: int = 0
+    is_guess: bool = False
+
+
+@attrs.define(eq=False, kw_only=True)
+class PastSearch(EndedSearch):
+    """A search of the history.
 
     `freed_at` is when the mitra had room again; None: not yet. `follows` is the search of the same customer that
     failed shortly before, and `next` the one that followed this one.
@@ -44,144 +66,91 @@ class PastSearch:
 
     number: int
     customer: str
-    began_at: dt.datetime
-    ended_at: dt.datetime
-    outcome: SearchOutcome
-    mitra: int = NO_MITRA
     freed_at: dt.datetime | None = None
     minutes: int = 0
     is_targeted: bool = False
-    blocked: frozenset[int] = frozenset()
+    blocked: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
     follows: "PastSearch | None" = attrs.field(default=None, repr=False)
     next: "PastSearch | None" = attrs.field(default=None, repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class Shift:
-    """A mitra came online or went offline."""
-
-    at: dt.datetime
-    mitra: int
-    is_online: bool
-
-
-@attrs.frozen(kw_only=True)
-class SettingsSince:
-    """SearchSettings, and since when they were in force."""
-
-    at: dt.datetime
-    settings: SearchSettings
 
 
 @attrs.frozen(kw_only=True)
 class History:
     """The history from `since` to `until`, with the day before.
 
-    `values`: the present values of the rows that can be tried. `mitras`: their ids, in order; other parts have their
-    places in it. `answers` and `recent`: those of requests before and in the last DAYS_JUDGED days. `rung`: the
-    requests of each day.
+    `in_force`: the configurations, and since when each was in force; the present one is the last. `mitras`: their ids,
+    in order. `earlier`: the answers before the last week. `rung`: the requests of each day.
     """
 
     since: dt.datetime
     until: dt.datetime
-    zone: str
-    values: dict[str, int]
-    in_force: Sequence[SettingsSince]
+    in_force: Sequence[tuple[dt.datetime, Config]]
     mitras: Sequence[str]
     searches: Sequence[PastSearch]
     shifts: Sequence[Shift]
-    answers: Answers
-    recent: Answers
-    rung: Sequence[int]
-
-    @property
-    def days(self) -> int:
-        """Return for how many days there are searches."""
-        return 0 if not self.searches else (self.until - max(self.since, self.searches[0].began_at)) // DAY
+    answers: Answers = attrs.Factory(dict)
+    earlier: Answers = attrs.Factory(dict)
+    rung: Sequence[int] = ()
 
 
-async def read_history(reports: Reports, since: dt.datetime, until: dt.datetime) -> History:
+async def read_history(reports: Reports, config: Config, since: dt.datetime, until: dt.datetime) -> History:
     """Read the searches from `since` to `until` in small statements, from the replica if there is one.
 
-    It never writes. Raises Unavailable.
+    `config` is the present configuration. It never writes. Raises Unavailable.
     """
-    found = {row["key"]: row["value"] for row in await _read(reports, SQL["values"], [*TRIABLE, ZONE])}
-    values = {
-        name: loaded(KEYS[name], found[name]) if name in found else KEYS[name].default for name in [*TRIABLE, ZONE]
-    }
-    zone = values.pop(ZONE)
-    shifts = await _read(reports, SQL["presence"], since - DAY)
-    mitras = sorted(str(row["id"]) for row in await _read(reports, SQL["mitras"]))
-    place = {mitra_id: number for number, mitra_id in enumerate(mitras)}
-    searches = []
-    for begin, end in _parts(since - DAY, until):
-        shifts += await _read(reports, SQL["shifts"], begin, end)
-        for row in await _read(reports, SQL["searches"], begin, end, GRACE):
-            searches.append(_past(row, len(searches), place))
-    chain(searches)
-    rung, answers, recent = [0] * max(1, -((since - until) // DAY)), {}, {}
-    for begin, end in _parts(since, until):
-        some = recent if begin >= until - DAYS_JUDGED * DAY else answers
-        for row in await _read(reports, SQL["answers"], begin, end, list(SPANS), MAX_LOAD, MAX_BEFORE):
-            _add(some, row, place)
+
+    async def rows(sql: str, *args: Any) -> list[Any]:
+        return (await reports.fetch(sql, *args)).rows
+
+    searches: list[PastSearch] = []
+    shifts, mitras = await rows(SQL["presence"], since - DAY), [row["id"] for row in await rows(SQL["mitras"])]
+    answers, earlier, rung = {}, {}, [0] * max(1, -((since - until) // DAY))
+    begin = since - DAY
+    while begin < until:
+        end = min(begin + AT_ONCE, until)
+        shifts += await rows(SQL["shifts"], begin, end)
+        found = await rows(SQL["searches"], begin, end, GRACE)
+        searches += [PastSearch(number=number, **row) for number, row in enumerate(found, len(searches))]
+        for row in await rows(SQL["answers"], begin, end, SPANS, MAX_LOAD, MAX_BEFORE) if begin >= since else ():
+            add(answers, *row)
+            if begin < until - WEEK:
+                add(earlier, *row)
             rung[(begin - since) // DAY] += row["requests"]
+        begin = end
+    chain(searches)
+    changes = await rows(SQL["changes"], TRIABLE, since, CHANGED)
     return History(
-        since=since, until=until, zone=zone, values=values, mitras=mitras, searches=searches, answers=answers,
-        in_force=in_force(values, await _read(reports, SQL["changes"], list(TRIABLE), since, CHANGED), since),
-        shifts=[Shift(at=row["at"], mitra=place[row["mitra_id"]], is_online=row["is_online"]) for row in shifts],
-        recent=recent, rung=rung,
+        since=since, until=until, in_force=in_force(config, changes, since), mitras=mitras, searches=searches,
+        shifts=[tuple(row) for row in shifts], answers=answers, earlier=earlier, rung=rung,
     )  # fmt: skip
 
 
-async def _read(reports: Reports, sql: str, *args: Any) -> list[Any]:
-    return (await reports.fetch(sql, *args)).rows
+def add(some: Answers, before: int, load: int, mitra: str, span: int, what: str, count: int, seconds: float) -> None:
+    """Add requests to a mitra that ended in a span, as `width_bucket` counts spans; `what`: the answer, if any."""
+    some.setdefault((before, load), {}).setdefault(mitra, Seen()).add(max(1, span) - 1, what, count, seconds)
 
 
-def _parts(since: dt.datetime, until: dt.datetime) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-    while since < until:
-        yield since, min(since + AT_ONCE, until)
-        since += AT_ONCE
+def answered(seen: Mapping[str, Seen]) -> int:
+    """Return how many requests were accepted or rejected."""
+    return round(sum(sum(one.counts[what]) for one in seen.values() for what in KINDS))
 
 
-def _past(row: Any, number: int, place: dict[str, int]) -> PastSearch:
-    return PastSearch(
-        number=number,
-        customer=row["customer_id"],
-        began_at=row["began_at"],
-        ended_at=row["ended_at"],
-        outcome=SearchOutcome(row["outcome"]),
-        mitra=place.get(row["mitra_id"], NO_MITRA),
-        freed_at=row["freed_at"],
-        minutes=row["duration_minutes"],
-        is_targeted=row["is_targeted"],
-        blocked=frozenset(place[one] for one in row["blocked"] or ()),
-    )
-
-
-def chain(searches: Sequence[PastSearch]) -> None:
+def chain(searches: Iterable[PastSearch]) -> None:
     """Find the retries."""
     unserved: dict[str, PastSearch] = {}
     for past in sorted((one for one in searches if not one.is_targeted), key=lambda one: one.began_at):
         before = unserved.pop(past.customer, None)
         if before is not None and dt.timedelta() <= past.began_at - before.ended_at < RETRY:
             past.follows, before.next = before, past
-        if past.outcome is not SearchOutcome.PAIRED:
+        if past.outcome != "paired":
             unserved[past.customer] = past
 
 
-def _add(some: Answers, row: Any, place: dict[str, int]) -> None:
-    key = place[row["mitra_id"]], row["chats"], row["before"], row["span"], row["response"]
-    count, seconds = some.get(key, (0, 0.0))
-    some[key] = count + row["requests"], seconds + row["seconds"]
-
-
-def in_force(values: dict[str, int], changes: Sequence[Any], since: dt.datetime) -> list[SettingsSince]:
-    """Return the settings that were in force, the oldest first. `changes` has the value before each change, the newest
-    first."""
-    found = collections.deque([SettingsSince(at=since - DAY, settings=tried(values))])
+def in_force(config: Config, changes: Iterable[Any], since: dt.datetime) -> list[tuple[dt.datetime, Config]]:
+    """Return the configurations that were in force. `changes` has the value before each change, the newest first."""
+    found = [(since - DAY, config)]
     for change in changes:
         before = KEYS[change["name"]].default if change["value"] is None else change["value"]
-        values = {**values, change["name"]: before}
-        found[0] = attrs.evolve(found[0], at=change["at"])
-        found.appendleft(SettingsSince(at=since - DAY, settings=tried(values)))
-    return list(found)
+        config = Config(**{**config.values, change["name"]: before})
+        found = [(since - DAY, config), (change["at"], found[0][1]), *found[1:]]
+    return found

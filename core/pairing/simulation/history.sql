@@ -1,11 +1,3 @@
--- name: values
--- The configuration rows $1.
-SELECT
-  key,
-  value
-FROM app_config
-WHERE key = ANY($1);
-
 -- name: changes
 -- The value of the rows $1 before each change after $2, the newest first, from the audit rows of such changes ($3 is
 -- their action).
@@ -18,15 +10,16 @@ WHERE object_id = ANY($1) AND created_at > $2 AND action = $3
 ORDER BY created_at DESC, id DESC;
 
 -- name: mitras
--- All mitras.
-SELECT id
-FROM mitras;
+-- All mitras, in the order of their ids.
+SELECT id::text
+FROM mitras
+ORDER BY mitras.id;
 
 -- name: presence
--- When each mitra who was online at $1 had come online.
+-- When each mitra who was online at $1 had come online, as rows of `shifts`.
 SELECT
-  m.id::text AS mitra_id,
   l.at,
+  m.id::text AS mitra,
   true AS is_online
 FROM mitras AS m
 CROSS JOIN
@@ -45,8 +38,8 @@ ORDER BY l.at;
 -- name: shifts
 -- The mitras who came online or went offline from $1 to before $2.
 SELECT
-  mitra_id::text,
   timestamp AS at,
+  mitra_id::text AS mitra,
   status = 'online' AS is_online
 FROM mitra_online_logs
 WHERE timestamp >= $1 AND timestamp < $2
@@ -60,7 +53,7 @@ SELECT
   coalesce(t.ended_at, s.created_at) AS began_at,
   coalesce(s.paired_at, s.ended_at) AS ended_at,
   CASE WHEN s.paired_at IS NULL THEN s.status ELSE 'paired' END AS outcome,
-  s.mitra_id::text,
+  s.mitra_id::text AS mitra,
   CASE s.status
     WHEN 'closing' THEN s.ended_at
     WHEN 'completed'
@@ -73,9 +66,9 @@ SELECT
         CASE s.ended_by WHEN 'timer' THEN s.ended_at ELSE greatest(s.paired_at, s.ended_at - $3::interval) END
       )
   END AS freed_at,
-  coalesce(s.duration_minutes, 0) AS duration_minutes,
+  coalesce(s.duration_minutes, 0) AS minutes,
   s.targeted_mitra_id IS NOT NULL AS is_targeted,
-  coalesce(c.account_belongs_to, c.id)::text AS customer_id,
+  coalesce(c.account_belongs_to, c.id)::text AS customer,
   ARRAY(
     SELECT b.mitra_id::text
     FROM blocks AS b
@@ -93,13 +86,13 @@ WHERE
 ORDER BY s.created_at, s.id;
 
 -- name: answers
--- How the requests of blasts that began from $1 to before $2 ended: their mitra, the mitra's chats (at most $4), how
--- often the search had asked the mitra before (at most $5), the span of $3 in which the request ended, and the answer.
--- The requests of each search are looked up, in the partition of its month.
+-- How the requests of blasts that began from $1 to before $2 ended: how often the search had asked the mitra before (at
+-- most $5), the mitra's chats (at most $4), the mitra, the span of $3 in which the request ended, and the answer. The
+-- requests of each search are looked up, in the partition of its month.
 SELECT
-  n.mitra_id::text,
-  least(n.active_session_count, $4) AS chats,
   least(n.before, $5) AS before,
+  least(n.active_session_count, $4) AS chats,
+  n.mitra_id::text,
   width_bucket(n.seconds, $3::float8[]) AS span,
   n.response,
   count(*)::int AS requests,

@@ -1,9 +1,9 @@
 """What a simulation may change, what it needs, and what it answers (docs/simulation.md)."""
 
 import datetime as dt
+import enum
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -11,7 +11,6 @@ from core.base.errors import DomainError, Kind, Repeat, ValidationFailed
 from core.base.languages import Text
 from core.config.keys import KEYS
 from core.config.rules import check
-from core.pairing.rules import SearchLimits, Waves
 
 # The configuration rows that can be tried.
 TRIABLE = (
@@ -21,22 +20,27 @@ TRIABLE = (
     "searching_timeout_minutes",
     "max_customers_per_mitra",
 )
-# The spans of seconds after a request in which its answers are counted, by where each begins; the last one is open.
-SPANS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 26.0, 34.0, 45.0, 60.0, 90.0, 150.0)
-MAX_LOAD, MAX_BEFORE = 9, 2  # more chats, or more earlier requests of a search, count as these
+ZONE = "business_time_zone"
 FIGURES = ("unserved", "wait_p50", "wait_p90", "phones_rung", "load")
-DAYS_JUDGED = 7  # the newest days, which the back-test forecasts
-LEAST_DAYS, LEAST_SEARCHES, LEAST_ANSWERS = 14, 300, 500
+DAY = dt.timedelta(days=1)
+WEEK = 7 * DAY  # the newest days, which the back-test forecasts; and the days after a change that are compared with it
+LEAST = {"days": 14, "searches": 300, "answers": 500}  # of the history
 MOST_DAYS = 92
+MAX_BEFORE, MAX_LOAD = 2, 9  # more earlier requests of a search, or more chats of a mitra, count as these
 MOST_GUESSED = 0.33  # share of the acceptances that the forecast may guess
 MOST_EXTRA = 200  # mitras of the extra shifts of a simulation
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TIME = r"((?:[01]\d|2[0-3]):[0-5]\d)"
 SHIFT = re.compile(rf"([1-9]\d{{0,2}})@({'|'.join(WEEKDAYS)})/{TIME}-{TIME}", re.ASCII)
+NOTHING_TRIED = Text(
+    en="must have a setting, unless there are extra shifts", id="harus berisi pengaturan, kecuali ada giliran tambahan"
+)
+NOT_TRIABLE = Text(en=f"must be of {', '.join(TRIABLE)}", id=f"harus dari {', '.join(TRIABLE)}")
 SHIFT_RULE = Text(
     en="must be such as 2@fri/18:00-22:00: the number of mitras, the day and the hours",
     id="harus seperti 2@fri/18:00-22:00: jumlah mitra, hari dan jam",
 )
+TOO_MANY = Text(en=f"must be at most {MOST_EXTRA} mitras", id=f"paling banyak {MOST_EXTRA} mitra")
 
 
 class NotEnoughHistory(DomainError):
@@ -50,54 +54,55 @@ class NotEnoughHistory(DomainError):
     advice = "Show what is missing. Try again later, or a value nearer to the present one."
 
 
-@attrs.frozen(kw_only=True)
-class ExtraShift:
-    """Mitras who would be online each week, from a time of a day (1: Monday) to another one, in the business's zone."""
+class SimulationRunning(DomainError):
+    """Another simulation is running; `details.id` names it. There is one at a time."""
 
-    mitras: int
-    weekday: int
-    begins: dt.time
-    ends: dt.time  # not after `begins`: on the next day
+    code = "SIMULATION_RUNNING"
+    repeat = Repeat.LATER
+    message = Text(
+        en="Another simulation is running. Wait for its end.",
+        id="Simulasi lain sedang berjalan. Tunggu sampai selesai.",
+    )
+    advice = "Show the simulation that runs, and try again after its end."
 
-    @classmethod
-    def parse(cls, text: str) -> "ExtraShift":
-        """Read a shift such as 2@fri/18:00-22:00. Raises ValidationFailed."""
-        found = SHIFT.fullmatch(text.strip().lower())
-        if found is None:
-            raise ValidationFailed.of("extra_shifts", SHIFT_RULE)
-        begins, ends = map(dt.time.fromisoformat, found.groups()[2:])
-        return cls(mitras=int(found[1]), weekday=WEEKDAYS.index(found[2]) + 1, begins=begins, ends=ends)
 
-    def __str__(self) -> str:
-        return f"{self.mitras}@{WEEKDAYS[self.weekday - 1]}/{self.begins:%H:%M}-{self.ends:%H:%M}"
+class SimulationFailure(enum.StrEnum):
+    """Why a simulation has no result: what its history lacks, the limit of two minutes, or the end of its process."""
+
+    NOT_ENOUGH_HISTORY = "not_enough_history"
+    TOO_SLOW = "too_slow"
+    DIED = "died"
+
+
+def check_history(there: Mapping[str, int]) -> None:
+    """Check that there are enough days, searches and answers. Raises NotEnoughHistory."""
+    if any(there[name] < least for name, least in LEAST.items()):
+        raise NotEnoughHistory(details={**there, **{f"least_{name}": least for name, least in LEAST.items()}})
 
 
 @attrs.frozen(kw_only=True)
 class Change:
-    """What a simulation tries: rows with their new values, and mitras who would be online as well."""
+    """What a simulation tries: rows with their new values, and mitras who would be online as well, each week.
+
+    A shift such as 2@fri/18:00-22:00 has their number, the day and the hours in the business's zone. One that ends
+    before it begins ends on the next day.
+    """
 
     settings: Mapping[str, int]
-    extra_shifts: tuple[ExtraShift, ...] = ()
+    extra_shifts: list[str] = attrs.field(factory=list, converter=lambda some: [one.strip().lower() for one in some])
 
     def check(self) -> None:
-        """Check that the rows can be tried, and their values. Raises ValidationFailed."""
+        """Check that there is something to try, and that it can be tried. Raises ValidationFailed."""
+        if not (self.settings or self.extra_shifts):
+            raise ValidationFailed.of("settings", NOTHING_TRIED)
         for name, value in self.settings.items():
             if name not in TRIABLE:
-                listed = ", ".join(TRIABLE)
-                raise ValidationFailed.of("settings", Text(en=f"must be of {listed}", id=f"harus dari {listed}"))
+                raise ValidationFailed.of("settings", NOT_TRIABLE)
             check(KEYS[name], value)
-        if sum(one.mitras for one in self.extra_shifts) > MOST_EXTRA:
-            most = Text(en=f"must be at most {MOST_EXTRA} mitras", id=f"paling banyak {MOST_EXTRA} mitra")
-            raise ValidationFailed.of("extra_shifts", most)
-
-
-@attrs.frozen(kw_only=True)
-class SearchSettings:
-    """The values of the rows by which searches ask mitras."""
-
-    limits: SearchLimits
-    waves: Waves
-    capacity: int
+        if not all(map(SHIFT.fullmatch, self.extra_shifts)):
+            raise ValidationFailed.of("extra_shifts", SHIFT_RULE)
+        if sum(int(shift.split("@")[0]) for shift in self.extra_shifts) > MOST_EXTRA:
+            raise ValidationFailed.of("extra_shifts", TOO_MANY)
 
 
 @attrs.frozen(kw_only=True)
@@ -161,20 +166,3 @@ class Forecast:
     guessed: float
     days: int
     searches: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the forecast as plain values."""
-        return attrs.asdict(self, recurse=True)
-
-
-def tried(values: Mapping[str, int]) -> SearchSettings:
-    """Return the settings of these values of the rows in TRIABLE."""
-    wave, round_ = (
-        dt.timedelta(seconds=values[name]) for name in ("blast_wave_seconds", "pairing_blast_timeout_seconds")
-    )
-    search = dt.timedelta(minutes=values["searching_timeout_minutes"])
-    return SearchSettings(
-        limits=SearchLimits(search=search, blast_round=round_, targeted_round=dt.timedelta()),
-        waves=Waves(size=values["blast_size"], length=wave),
-        capacity=values["max_customers_per_mitra"],
-    )
