@@ -6,7 +6,7 @@ from typing import Any
 
 from core.base import ids
 from tests.flows.past_searches import TRIGGERS_OFF
-from tests.unit.made_up_worlds import World
+from tests.unit.made_up_worlds import WatchedReplay, World
 
 MITRAS = """INSERT INTO mitras (id, phone, display_name, is_active)
   SELECT id, '+6281' || n, 'Ayu', true FROM unnest($1::uuid[]) WITH ORDINALITY AS m (id, n)"""
@@ -30,9 +30,9 @@ def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-async def store(connection: Any, world: World) -> None:
-    """Store the world's mitras, shifts, searches and requests."""
-    lived = world.live()
+async def store(connection: Any, world: World, lived: WatchedReplay | None = None) -> None:
+    """Store the world's mitras, shifts, searches and requests, as it has `lived`: by default under VALUES."""
+    lived = lived or world.live()
     runs = world.runs(lived)
     sessions = {run: ids.new_id() for run in runs}
     customers = {run.past.customer: ids.new_id() for run in runs}

@@ -10,19 +10,26 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import attrs
 import pytest
 
+from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError
+from core.base.languages import DEFAULT
+from core.desk import operator_work
+from core.desk.simulations import simulate
+from core.desk.simulations.simulate import ForecastFigure
 from core.pairing import advance, answer, cancel, presence, start
+from core.pairing.simulation.forecast import forecast
 from core.pairing.simulation.history import Answers, PastSearch, Shift, answered, read_history
 from core.pairing.simulation.replay import Mitra, Replay, Run
-from core.pairing.simulation.rules import DAY
+from core.pairing.simulation.rules import DAY, WEEK, Change
 from core.sessions import end
 from tests.clock import HandClock
 from tests.flows.conftest import Harness, rows
 from tests.flows.made_up_history import store
-from tests.unit.made_up_worlds import VALUES, World, plan
+from tests.unit.made_up_worlds import SINCE, VALUES, World, plan
 
 DUE = "SELECT min(due_at) FROM timed_work WHERE kind IN ('round', 'wave')"
 NEW = """SELECT id, session_id::text, mitra_id::text, active_session_count AS load FROM chat_request_notifications
@@ -301,3 +308,48 @@ def test_replay_equals_the_service_over_hundreds_of_searches(clean_harness: Harn
         compare(clean_harness, 250, values, seed=2)
     finally:
         clean_harness.runtime.clock = clock
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("eager", [False, True], ids=["as before", "changed by the setting"])
+def test_week_after_a_change_shows_whether_mitras_changed_because_of_it(clean_harness: Harness, eager: bool) -> None:
+    """The forecast is saved with the change. Eager mitras answer in half the time in a wave, and there were none
+    before the change."""
+    harness, runtime = clean_harness, clean_harness.runtime
+    values = {"blast_size": 2, "blast_wave_seconds": 10}
+    world, change, changed_at = World(1, days=21, eager=eager), Change(settings=values), SINCE + 14 * DAY
+    before = {name: runtime.config.number(name) for name in values}
+
+    async def play() -> dict[str, ForecastFigure]:
+        await harness.empty("simulations")
+        async with runtime.db.pool.acquire() as connection:
+            await store(connection, world, world.live_with_change(change, changed_at))
+        runtime.clock = clock = HandClock(changed_at)
+        history = await read_history(runtime.reports, world.plan().in_force[0][1], SINCE, changed_at)
+        simulation_id, operator = ids.new_id(), await harness.operator()
+        async with runtime.transaction() as tx:
+            assert await tx.fetchval(simulate.SQL["add"], simulation_id, operator.user_id, tx.now, 14, values, [])
+        assert await simulate.claim(runtime) is not None
+        await simulate.finish(runtime, simulation_id, result=attrs.asdict(forecast(history, change)))
+        await operator_work.set_config(runtime, operator, dict(values), simulation_id=simulation_id)
+        clock.advance(WEEK.total_seconds() - 1)
+        (newest, *_) = (await simulate.changes(runtime, DEFAULT, since=None, until=None)).items
+        assert newest.simulation_id == simulation_id
+        assert {one.happened for one in newest.forecast or ()} == {None}
+        clock.advance(1)
+        (newest, *_) = (await simulate.changes(runtime, DEFAULT, since=None, until=None)).items
+        await operator_work.set_config(runtime, operator, dict(before))
+        return {one.figure: one for one in newest.forecast or ()}
+
+    clock = runtime.clock
+    try:
+        found = harness.run(play())
+    finally:
+        runtime.clock = clock
+    wait = found["wait_p50"]
+    assert wait.happened is not None
+    if eager:
+        assert wait.happened < wait.low
+    else:
+        assert wait.low <= wait.happened <= wait.high

@@ -187,6 +187,12 @@ class World:
         """Let the world happen under VALUES, or with a change of them."""
         return WatchedReplay(self.plan() if change is None else changed(self.plan(), change), self)
 
+    def live_with_change(self, change: Change, at: dt.datetime) -> WatchedReplay:
+        """Let the world happen under VALUES up to a moment, and then with a change of them."""
+        plan = self.plan()
+        (_, later), *_ = changed(plan, change).in_force
+        return WatchedReplay(attrs.evolve(plan, in_force=[*plan.in_force, (at, later)]), self)
+
     def runs(self, lived: WatchedReplay) -> list[Run]:
         """Return the searches that began in time, in order."""
         return sorted((run for run in lived.runs if run.began_at < self.until), key=lambda run: run.began_at)
