@@ -144,6 +144,7 @@ def test_unanswered_check_is_repeated_after_the_pause_if_heartbeats_are_not_requ
                     "UPDATE mitra_online_status SET checked_at = $2 WHERE mitra_id = $1",
                     mitra.user_id, steady.runtime.now() - dt.timedelta(seconds=seconds),
                 )  # fmt: skip
+                await steady.runtime.db.fetch("UPDATE cluster_leases SET until_real_at = NULL")  # it lasts for PACE_S
                 await check_presence.ask_silent(steady.runtime)
                 assert len(await pushed(steady)) == count
         assert (await pushed(steady))[0]["ttl"] == pytest.approx(ANSWER_S, abs=1)
