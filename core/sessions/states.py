@@ -31,7 +31,7 @@ class SessionStatus(State):
     CANCELLED = (
         "cancelled",
         "The search was cancelled before a mitra accepted.",
-        Text(en="cancelled by the customer", id="ditinggalkan pelanggan"),
+        Text(en="cancelled", id="dibatalkan"),
     )
     FAILED = "failed", "The search found no mitra.", Text(en="no mitra found", id="tidak ada mitra")
 

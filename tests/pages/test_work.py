@@ -900,6 +900,10 @@ async def test_cause_says_the_one_thing_that_happened(
         await expect(page.locator("main")).not_to_contain_text(guess)
     await window.open(f"#/payments/{payment['payment_request_id']}")
     await expect(page.locator(".facts .chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
+    if happened is ended_by_operator:
+        await window.open(f"#/sessions/{payment['session_id']}")
+        await expect(page.locator(".facts").first).to_be_visible()
+        await expect(page.locator(".facts").first).not_to_contain_text("cancelled by the customer")
 
 
 async def test_customer_who_paid_twice_is_followed_from_either_payment(window: BrowserWindow, world: World) -> None:

@@ -17,7 +17,7 @@ export const SESSIONS = {
   expired: "time is up",
   closing: "closing",
   completed: "completed",
-  cancelled: "cancelled by the customer",
+  cancelled: "cancelled",
   failed: "no mitra found",
 };
 
@@ -94,7 +94,7 @@ export const CORE_WORDS = {
   "time is up": "waktu habis",
   closing: "berpamitan",
   completed: "selesai",
-  "cancelled by the customer": "ditinggalkan pelanggan",
+  cancelled: "dibatalkan",
   "no mitra found": "tidak ada mitra",
   requested: "diminta",
   "at the gateway": "di gateway",
