@@ -83,15 +83,16 @@ class PhoneHost:
 class LibraryClient(Device):
     """A user whose calls are made by the library. The library alone has the tokens."""
 
-    def __init__(self, addresses: Addresses, host: PhoneHost, name: str, role: str) -> None:
+    def __init__(self, addresses: Addresses, host: PhoneHost, name: str, role: str, *others: str) -> None:
+        """`others`: base addresses of the other processes with sockets, for when the user's own is down."""
         super().__init__(addresses)
+        self._sockets_of_all = [addresses.realtime, *others]
         self.phone = LibraryPhone(self, host, name)
         self._role = role
 
     async def begin(self, **headers: str) -> None:
         """Start the app without a user; `headers` are sent with each request."""
-        addresses = self.addresses
-        await self.phone.do("begin", self._role, addresses.public, addresses.realtime, headers)
+        await self.phone.do("begin", self._role, self.addresses.public, self._sockets_of_all, headers)
 
     async def call(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         # The library makes idempotency keys itself.

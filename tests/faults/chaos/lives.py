@@ -176,7 +176,8 @@ class LibraryWorld(ChaosWorld):
         if self._start is None:
             self._start = asyncio.create_task(self._host.start())
         n = next(self._joined)
-        app = LibraryClient(self.service.at(n), await self._start, f"{name} ({n})", role)
+        other = self.service.at(n + 1).realtime
+        app = LibraryClient(self.service.at(n), await self._start, f"{name} ({n})", role, other)
         self.clients.append(app)
         await app.begin(**headers)
         return app

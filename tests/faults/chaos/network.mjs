@@ -11,18 +11,22 @@ export class Network {
   #hangs = false;
 
   /**
-   * Return a base address on this network that leads to the service's `address`.
-   * @param {string} address such as `http://127.0.0.1:8000`
+   * Return a base address on this network that leads to the first of these addresses of the service that takes
+   * connections, as a balancer would.
+   * @param {string[]} addresses such as `http://127.0.0.1:8000`
    * @returns {Promise<string>}
    */
-  async lead(address) {
-    const { protocol, hostname, port } = new URL(address);
-    const server = createServer((socket) => this.#forward(socket, hostname, Number(port)));
+  async lead(...addresses) {
+    const urls = addresses.map((address) => new URL(address));
+    const server = createServer((socket) => {
+      this.#keep(socket);
+      this.#forward(socket, urls);
+    });
     this.#servers.push(server);
     await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(null)));
     const bound = server.address();
     if (bound === null || typeof bound === "string") throw new Error("The server has no port.");
-    return `${protocol}//127.0.0.1:${bound.port}`;
+    return `${urls[0]?.protocol}//127.0.0.1:${bound.port}`;
   }
 
   /** Reset all connections. */
@@ -53,21 +57,29 @@ export class Network {
 
   /**
    * @param {Socket} near
-   * @param {string} host
-   * @param {number} port
+   * @param {URL[]} urls
    */
-  #forward(near, host, port) {
-    this.#keep(near);
+  #forward(near, [url, ...others]) {
     if (this.#hangs) return;
-    const far = connect(port, host);
-    this.#keep(far);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ]) {
-      from?.pipe(/** @type {Socket} */ (to));
-      from?.once("close", () => to?.destroy());
+    if (!url || near.destroyed) {
+      near.destroy();
+      return;
     }
+    const far = connect(Number(url.port), url.hostname);
+    this.#keep(far);
+    const next = () => this.#forward(near, others);
+    far.once("error", next);
+    far.once("connect", () => {
+      far.off("error", next);
+      for (const [from, to] of /** @type {[Socket, Socket][]} */ ([
+        [near, far],
+        [far, near],
+      ])) {
+        from.pipe(to);
+        from.once("close", () => to.destroy());
+      }
+      if (near.destroyed) far.destroy();
+    });
   }
 
   /** @param {Socket} socket */

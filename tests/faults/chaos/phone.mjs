@@ -55,11 +55,12 @@ export class Phone {
   /**
    * Connect the phone's network, and start the app.
    * @param {string} api
-   * @param {string} sockets
+   * @param {string[]} sockets of all processes: an app that is bound to one has no connection while it is killed again
+   *   before the app's next attempt, which may be 30 s later
    */
   async begin(api, sockets) {
     this.#api = await this.#network.lead(api);
-    this.#sockets = await this.#network.lead(sockets);
+    this.#sockets = await this.#network.lead(...sockets);
     this.#starting = this.#start();
     await this.#starting;
   }
