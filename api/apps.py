@@ -10,7 +10,6 @@ from litestar.di import Provide
 from api import errors, health
 from api.auth import check_declared, provide_actor, provide_runtime
 from api.documents import swagger
-from api.documents.openapi import document
 from api.edge.gatekeeper import Gatekeeper
 from api.internal import (
     activity,
@@ -103,6 +102,8 @@ METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 def interface(listener: str) -> dict[str, Any]:
     """Return a listener's OpenAPI document. No service needs to run."""
+    from api.documents.openapi import document  # most processes never need it
+
     return document(PUBLIC if listener == "public" else INTERNAL, listener=listener)
 
 

@@ -4,6 +4,8 @@
 # this script. PYTHON is the interpreter: by default the system's, because units can't use one below /root or /home.
 set -eu
 umask 022
+# Bytecode without columns, which only the marks below the lines of a traceback need: less memory, and faster starts.
+export PYTHONNODEBUGRANGES=1
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
   echo "usage: deploy/install.sh SOURCE TARGET [EXTRA]" >&2
   exit 2

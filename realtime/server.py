@@ -16,7 +16,7 @@ from core.runtime.publishing import Subscriber
 from core.security.connections import BACKLOG
 from core.settings.settings import Settings, SettingsError
 from core.telemetry import logs
-from realtime import asyncapi, close_codes, push
+from realtime import close_codes, push
 from realtime.acks import Acks
 from realtime.admission import SocketAdmission
 from realtime.commands import Commands
@@ -35,11 +35,16 @@ log = logs.get("realtime")
 
 
 def interface(settings: Settings) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return the handler of the AsyncAPI document, which is generated once."""
-    document = asyncapi.encoded(settings)
+    """Return the handler of the AsyncAPI document, which is generated at the first request."""
+
+    @functools.cache
+    def document() -> bytes:
+        from realtime import asyncapi  # most processes never need it
+
+        return asyncapi.encoded(settings)
 
     async def serve_document(_: web.Request) -> web.Response:
-        return web.Response(body=document, content_type="application/json")
+        return web.Response(body=await asyncio.to_thread(document), content_type="application/json")
 
     return serve_document
 

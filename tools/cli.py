@@ -17,15 +17,19 @@ from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
 from core.telemetry.metrics import VERSION
-from tools.commands import backup
+from tools.commands import Failed, backup
 from tools.commands.arguments import between, days, moment
 from tools.commands.backups import BackupError
-from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
 TRIAL = 10.0  # a person has time to type, and a session of 12 minutes ends after 72 seconds
 FASTEST_TRIAL = 60.0  # beyond it, configuration rows can't give people enough real time to react
 LONGEST_DEMO_SCALE = 120.0  # beyond it, human-like pauses are too long in service time
+PROCESSES = {
+    "api": "run an API process: the public and the internal listener",
+    "realtime": "run a realtime process: WebSockets and pushes",
+    "jobs": "run a jobs process: deadlines and sweeps",
+}
 
 
 def of(name: str) -> Callable[[argparse.Namespace], int]:
@@ -65,9 +69,8 @@ def parser() -> argparse.ArgumentParser:
         default=TRIAL,
         help="speed of service time, 1 to 60 (default 10)",
     )
-    add("api", of("process.api"), "run an API process: the public and the internal listener")
-    add("realtime", of("process.realtime"), "run a realtime process: WebSockets and pushes")
-    add("jobs", of("process.jobs"), "run a jobs process: deadlines and sweeps")
+    for name, what in PROCESSES.items():
+        add(name, of(f"process.{name}"), what)
     made = add("migrate", of("data.run_migrations"), "bring the database up to date; safe to repeat")
     made.add_argument("--check", action="store_true", help="change nothing; exit with 1 if there are migrations to run")
     seed = commands.add_parser("seed", help="add prices, or users for development").add_subparsers(
@@ -258,9 +261,16 @@ def add_simulate(add: Any) -> None:
     made.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
+def read(argv: list[str]) -> argparse.Namespace:
+    """Read the arguments. A process has none, and is not kept waiting for the options of all other commands."""
+    if argv in [[name] for name in PROCESSES]:
+        return argparse.Namespace(run=of(f"process.{argv[0]}"))
+    return parser().parse_args(argv)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    args = parser().parse_args(argv)
+    args = read(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # live output through pipes
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import linecache
 import resource
 import signal
 
@@ -57,6 +58,7 @@ def raise_file_limit() -> None:
 
 def tune_gc() -> None:
     """Exclude the objects loaded so far from garbage collection, and collect less often; call it after the start."""
+    linecache.clearcache()  # attrs and cattrs keep the text of each method that they make
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 20)

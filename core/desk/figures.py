@@ -14,7 +14,6 @@ from core.accounts.mitras.rules import AvailabilityPolicy, availability_policy
 from core.base import id_ranges
 from core.cluster.leases import store as leases
 from core.config import rules
-from core.desk import support
 from core.desk.audits import store as audits
 from core.desk.audits.rules import Depth, lease_of
 from core.desk.ledger.audit_rules import RULES
@@ -184,6 +183,8 @@ def gaps(runtime: Runtime) -> list[Gap]:
 
 async def overview(runtime: Runtime) -> Overview:
     """Return the figures of the overview page."""
+    from core.desk import support  # the jobs process reads figures, but needs none of it
+
     now, policy = runtime.now(), availability_policy(runtime.config)
     work = await open_work(runtime.db, policy, now=now)
     row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR, scale=runtime.clock.scale))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,22 @@ import pytest
 
 from core.settings.environment import read as read_settings
 from tests.stack import Stack
-from tools.commands import up
+from tools.commands import environment, up
 from tools.driving.service import PORT_OF, PROCESSES, Service
 from tools.driving.throwaway import Throwaway
 from tools.embedded.processes import begun_at, command_of
 
 DEADLINE_S = 30.0
+# What costs memory and time, and is of no use to a process: tools of development, other commands, and other processes.
+NEVER = {
+    *("black", "httpx", "rich.console", "api.documents.openapi", "realtime.asyncapi"),
+    *("tools.bench", "tools.commands.running", "tools.commands.data", "tools.commands.restore_proof", "tools.doctor"),
+}
+LEFT_OUT = {
+    "api": NEVER | {"realtime", "jobs"},
+    "realtime": NEVER | {"litestar", "uvicorn", "api", "jobs", "core.desk.figures"},
+    "jobs": NEVER | {"litestar", "uvicorn", "api", "realtime", "core.desk.support"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +49,15 @@ def test_each_process_starts_by_its_command_and_stops_gracefully(service: Servic
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_each_process_imports_no_tool_of_development_and_no_other_command(name: str) -> None:
-    code = f"import sys, tools.cli, tools.commands.process, {name}.server; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    others = {
-        "black",
-        "httpx",
-        "tools.bench.main",
-        "tools.commands.data",
-        "tools.commands.service",
-        "tools.doctor",
-        "tools.commands.restore_proof",
-    }
-    assert others & set(done.stdout.split()) == set()
+def test_each_process_leaves_out_what_only_others_need(name: str, tmp_path: pathlib.Path) -> None:
+    """Without a URL of the database it ends when all is imported."""
+    env = {**environment.without_settings(), "SESI_DATA_DIR": str(tmp_path)}
+    command = [sys.executable, "-X", "importtime", "-m", "tools.cli", name]
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False).stderr
+    imported = {module.strip() for module in re.findall(r"^import time:[^|]*\|[^|]*\|(.*)$", said, re.M)}
+    assert "DATABASE_URL" in said
+    assert "core.app.reactions" in imported
+    assert LEFT_OUT[name] & imported == set()
 
 
 @pytest.fixture(scope="module")

@@ -1,41 +1,39 @@
 """Commands that are a process of the service. They import nothing that other commands need."""
 
 import argparse
-from collections.abc import Awaitable, Callable
-from typing import Any
+import importlib
+import sys
 
 import uvloop
 
-from core.telemetry import logs, traces
 from tools.commands import environment
 
 
 def api(_: argparse.Namespace) -> int:
     """Run an API process."""
-    from api.server import serve
-
-    return _serve("api", serve)
+    return _serve("api")
 
 
 def realtime(_: argparse.Namespace) -> int:
     """Run a realtime process."""
-    from realtime.server import serve
-
-    return _serve("realtime", serve)
+    return _serve("realtime")
 
 
 def jobs(_: argparse.Namespace) -> int:
     """Run a jobs process."""
-    from jobs.server import serve
-
-    return _serve("jobs", serve)
+    return _serve("jobs")
 
 
-def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
+def _serve(name: str) -> int:
+    # structlog imports rich, where that is installed, for a renderer that no process uses: 4 MB.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    from core.telemetry import logs, traces
+
+    server = importlib.import_module(f"{name}.server")
     settings = environment.read()
     logs.configure(name, level=settings.log_level)
     traces.start(settings, process=name)
     try:
-        return uvloop.run(serve(settings))  # type: ignore[arg-type]
+        return uvloop.run(server.serve(settings))
     finally:
         traces.stop()

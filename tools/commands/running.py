@@ -1,4 +1,4 @@
-"""What the commands of `sesi` share: the console, the error of a failed command, and a runtime."""
+"""What the commands of `sesi` share: the console and a runtime."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,15 +7,11 @@ from rich.console import Console
 
 from core.app.reactions import open_runtime
 from core.runtime.container import Reaction, Runtime
-from tools.commands import environment
+from tools.commands import Failed, environment
 
 console = Console(highlight=False)
 if not console.is_terminal:
     console.width = 1000  # lines for programs are never wrapped
-
-
-class Failed(Exception):
-    """The command failed. The message says why and what to do."""
 
 
 def with_runtime(work: Callable[[Runtime], Awaitable[int]], *, react: Reaction | None = None) -> int:
