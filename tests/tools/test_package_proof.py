@@ -8,7 +8,7 @@ import sysconfig
 
 import pytest
 
-from tools.checks.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_packages, commands
+from tools.checks.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_packages
 
 
 def test_environment_with_development_packages_is_refused() -> None:
@@ -41,9 +41,3 @@ def test_installation_without_a_sql_file_is_refused(tmp_path: pathlib.Path) -> N
     (tmp_path / "core" / "desk" / "timed_work.sql").unlink()
     with pytest.raises(ProofFailed, match=r"lacks core/desk/timed_work\.sql"):
         check_files(tmp_path)
-
-
-def test_commands_below_others_are_found() -> None:
-    found = list(commands())
-    assert ["api"] in found
-    assert ["operator", "reset-totp"] in found
