@@ -108,6 +108,7 @@ def test_simulation_is_killed_at_its_limit(simulating: Harness) -> None:
     assert not children()
 
 
+@pytest.mark.slow
 def test_simulation_that_needs_too_much_memory_has_no_result(simulating: Harness) -> None:
     async def play() -> Simulation:
         simulation_id = await added(simulating)
@@ -146,6 +147,7 @@ def test_stopping_process_kills_the_child_and_ends_the_simulation(simulating: Ha
     assert not children()
 
 
+@pytest.mark.slow
 def test_child_ends_with_its_parent(simulating: Harness) -> None:
     """The parent's end of the pipe closes whatever it died of."""
 
@@ -211,6 +213,7 @@ def test_simulation_of_a_dead_process_is_ended_by_another(simulating: Harness, r
     assert (ended.failure, ended.percent) == (SimulationFailure.DIED, 40 if renewed else 0)
 
 
+@pytest.mark.slow
 def test_lost_claim_kills_the_child(simulating: Harness) -> None:
     runtime = simulating.runtime
 
