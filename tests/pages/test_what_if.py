@@ -104,7 +104,7 @@ async def test_forecast_that_missed_is_marked_a_week_later(window: BrowserWindow
     value = (await (await world.operator()).get("/internal/config/blast_size"))["value"]
     simulation_id = await stored(world, {"blast_size": value + 1})
     async with world.setting(blast_size=value), past_weeks(world.stack.transaction):
-        await saved_ten_days_ago(world, value + 1, await stored(world, {"blast_size": value + 1}))
+        await saved_ten_days_ago(world, value + 2, await stored(world, {"blast_size": value + 2}))
         await saved_ten_days_ago(world, value + 1, simulation_id)
         await window.open("#/settings/what-if")
         await window.settled()
