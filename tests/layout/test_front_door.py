@@ -16,6 +16,7 @@ README_LINES = 70
 MOST = 20  # files in the root, and targets that `make help` lists
 RECIPES = (
     "endpoint",
+    "error code",
     "configuration row",
     "cause tag",
     "session state",
