@@ -26,7 +26,7 @@ REGISTRIES = (
     str(SOURCES),
     "/usr/local/share/ca-certificates",
 )
-# Of the page's programs. The machine shares the network of this one.
+# Programs of the page: The machine shares the network of this one.
 PORTS = (443, 5432, 6379, 8000, 8001, 8010, 8020, 8443, 9100)
 BOOT_S = 300.0
 
