@@ -73,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
         add(name, of(f"process.{name}"), what)
     made = add("migrate", of("data.run_migrations"), "bring the database up to date; safe to repeat")
     made.add_argument("--check", action="store_true", help="change nothing; exit with 1 if there are migrations to run")
+    made.add_argument(
+        "--direct", action="store_true", help="DATABASE_URL names the server, whatever DATABASE_POOLER says"
+    )
     seed = commands.add_parser("seed", help="add prices, or users for development").add_subparsers(
         required=True, metavar="WHAT"
     )

@@ -85,6 +85,8 @@ async def test_migration_through_a_pooler_is_refused(servers: Stack) -> None:
     assert refused.returncode == 1
     assert "DATABASE_POOLER: expected none for a migration" in refused.stderr + refused.stdout
     assert servers.command("migrate", "--check", DATABASE_POOLER="transaction").returncode == 0
+    # As the units, Compose and the chart run it: all processes share their settings, but not the URL.
+    assert servers.command("migrate", "--direct", DATABASE_POOLER="transaction").returncode == 0
 
 
 async def test_whole_service_works_with_transaction_settings(servers: Stack) -> None:

@@ -44,7 +44,8 @@ def run_migrations(args: argparse.Namespace) -> int:
             "The database is up to date." if not missing else f"{len(missing)} migrations to run: use `sesi migrate`."
         )
         return 1 if missing else 0
-    migrate.require_direct(settings)
+    if not args.direct:
+        migrate.require_direct(settings)
     with progress.shown("migrate") as report:
         ran = asyncio.run(migrate.migrate(url, report))
 

@@ -40,8 +40,8 @@ def require_direct(settings: Settings) -> None:
     and a pooler would give that session to other clients."""
     if settings.through_pooler:
         raise SettingsError(
-            "DATABASE_POOLER: expected none for a migration: run it with DATABASE_POOLER=none and the server's own "
-            "address in DATABASE_URL"
+            "DATABASE_POOLER: expected none for a migration: give the server's own address in DATABASE_URL, and the "
+            "option --direct or DATABASE_POOLER=none"
         )
 
 
