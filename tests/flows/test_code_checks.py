@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from core.accounts.logins import check_code, codes, otp
+from core.accounts.logins import erasing as login_erasing
 from core.accounts.logins.failed_sign_ins import NotedAttempt
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError
-from core.privacy import erase
 from core.storage.transaction import Tx
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
@@ -154,8 +154,8 @@ def test_right_codes_of_three_requests_at_once_sign_in_once_with_an_erasure_in_b
 
         async def erase_number() -> str:
             async with harness.runtime.transaction() as tx:
-                await erase.logins.lock_codes(tx, phone)
-                await erase.logins.forget_codes(harness.runtime, tx, phone)
+                await login_erasing.lock_codes(tx, phone)
+                await login_erasing.forget_codes(harness.runtime, tx, phone)
             return "erased"
 
         typed = [type_code(harness, one, UserType.CUSTOMER, "222220") for one in [*sent, *sent[::-1]]]

@@ -259,7 +259,7 @@ EFFECTS = {
     CallCase.NOT_PAIRABLE: {Effect.FAIL},
     CallCase.LATE: {Effect.FAIL, Effect.RECORD_MORE},
     CallCase.DUPLICATE: {Effect.KEEP, Effect.NONE},
-    CallCase.CONFLICT: {Effect.NONE},
+    CallCase.CONFLICT: {Effect.NONE, Effect.FAIL_SHORT},
     CallCase.IGNORED_STATUS: {Effect.NONE},
 }
 

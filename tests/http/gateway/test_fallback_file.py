@@ -280,7 +280,7 @@ async def test_call_imported_into_a_busy_database_is_processed_by_the_next_impor
         async with without(stack, "payment_requests"):
             code, text = await asyncio.to_thread(import_file, stack, path)
         assert (code, "line 1: 500 error" in text) == (1, True), text
-        assert await results(stack, external_id) == ["error"]
+        assert await results(stack, external_id) == [None]  # nothing could be masked: the sweep would do it
     code, text = import_file(stack, path)
     assert (code, "1 confirmed" in text) == (0, True), text
     assert await results(stack, external_id) == ["confirmed"]

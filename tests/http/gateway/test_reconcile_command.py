@@ -17,6 +17,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
+def simulated() -> Iterator[SimulatedGateway]:
+    """Yield a gateway that knows no invoices of other tests."""
+    made = SimulatedGateway()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
 def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
     """Yield a service with the gateway enabled."""
     made = Stack(scale=1, **simulated.environment)
