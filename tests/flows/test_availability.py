@@ -23,6 +23,7 @@ from core.pairing.rules import Response
 from core.sessions.states import SessionStatus
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
+from tests.tiers import examples
 
 MICROSECOND = 1e-6
 PAIRED = (SessionStatus.ACTIVE, SessionStatus.EXPIRED, SessionStatus.CLOSING, SessionStatus.COMPLETED)
@@ -175,7 +176,7 @@ def may_be_asked(candidate: Candidate) -> bool:
 
 
 @given(scenes())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_database_and_rules_agree_on_every_mitra(
     clean_harness: Harness, scene: tuple[AvailabilityPolicy, list[Candidate], list[Lease]]
 ) -> None:
