@@ -48,15 +48,20 @@ async def request(customer: Device, *, key: str | None = None, **wish: Any) -> d
 
 
 async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
-    """Repeat the gateway's call until it is answered with 200; return the processing result."""
+    """Send the gateway's call about a payment; return the processing result."""
+    return await reported(lambda: world.webhook(payment, **more))
 
-    async def call() -> Any:
-        status, answer = await world.webhook(payment, **more)
+
+async def reported(call: Callable[[], Awaitable[tuple[int, Any]]]) -> str:
+    """Repeat a call of the gateway until it is answered with 200, as the gateway does; return the processing result."""
+
+    async def once() -> Any:
+        status, answer = await call()
         if status != 200:
             raise ConnectionError(f"{status} {answer}")
         return answer
 
-    return (await retry(call))["processing_result"]
+    return (await retry(once))["processing_result"]
 
 
 async def view(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
