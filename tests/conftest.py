@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -32,6 +33,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("sesi")
 # A full collection visits all modules and test items, and by default the parsed files and examples cause hundreds.
 gc.set_threshold(100_000, *gc.get_threshold()[1:])
+# No schema of ours has an IRI, and jsonschema's parser of them takes more than a second of each worker to load.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
 Stack.execute = Forked.command
