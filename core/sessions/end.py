@@ -82,11 +82,11 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
         session, party_id = await own_session.lock(tx, actor, session_id=session_id)
-        rules.may_close(await status_now(runtime, session, tx))
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
-        if closures == 0:
+        if closures == 0:  # asked first, so that a repeated goodbye has one answer, also when the session is completed
             raise ClosureExists
+        rules.may_close(await status_now(runtime, session, tx))
         event: type[SessionClosing | SessionCompleted] | None = None
         if session.status is not SessionStatus.CLOSING:
             await close(runtime, tx, session, actor)

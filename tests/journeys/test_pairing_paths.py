@@ -311,6 +311,7 @@ async def test_goodbye_is_accepted_once_per_side_and_only_after_the_end(world: W
     path = f"/api/shared/chat/sessions/{session_id}"
     goodbye = {"message": "terima kasih"}
     assert await refusal(customer.post(f"{path}/closure", goodbye)) == (409, "SESSION_NOT_CLOSABLE")
+    assert [(await client.get(path))["closures"] for client in (customer, mitra)] == [[], []]
     async with world.setting(early_end_customer_enabled=True):
         await customer.post(f"{path}/end")
     assert (await customer.post(f"{path}/closure", goodbye))["status"] == "closing"
@@ -318,7 +319,7 @@ async def test_goodbye_is_accepted_once_per_side_and_only_after_the_end(world: W
     done = await mitra.post(f"{path}/closure", goodbye)
     assert (done["status"], done["ended_by"]) == ("completed", "customer")
     for client in (customer, mitra):
-        assert await refusal(client.post(f"{path}/closure", goodbye)) == (409, "SESSION_NOT_CLOSABLE")
+        assert await refusal(client.post(f"{path}/closure", goodbye)) == (409, "CLOSURE_EXISTS")
     assert (await customer.post(f"{path}/end"))["status"] == "completed"
 
 
