@@ -55,7 +55,7 @@ class MitraAtCapacity(DomainError):
         id="Mitra sudah melayani sesi sebanyak yang diizinkan.",
     )
     repeat = Repeat.LATER
-    advice = "Customer: offer another mitra or a blast. Mitra: end a session first."
+    advice = "Customer: offer another mitra or a blast. Mitra: keep the request, room may come."
 
 
 class NoMitraAvailable(DomainError):
