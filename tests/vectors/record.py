@@ -81,6 +81,7 @@ class Recorder:
         await self._say_goodbye(session_id)
         await self._fail()
         await self._be_away()
+        await self._flood(session_id)
         renaming = Renaming(
             customer=self._dewi.user["id"],
             mitra=self._ayu.user["id"],
@@ -223,7 +224,7 @@ class Recorder:
             await self._take(chat, place, "session_clock_adjusted")
 
     async def _say_goodbye(self, session_id: str) -> None:
-        """End the session, and send too much to it."""
+        """End the session, and write to it afterwards."""
         path, place = f"/api/shared/chat/sessions/{session_id}", "customer /ws/chat"
         chat = await self._dewi.open("chat")
         async with self._world.setting(early_end_customer_enabled=True):
@@ -233,9 +234,14 @@ class Recorder:
         await self._ayu.post(f"{path}/closure", {"message": "Jaga diri, Dewi."})
         await self._take(chat, place, "session_completed")
         self._keep(place, await chat.say(session_id, "Halo"))
+
+    async def _flood(self, session_id: str) -> None:
+        """Send too many frames. This is the last step: it uses up what the user's other sockets may send."""
+        chat = await self._dewi.open("chat")
         for _ in range(FLOOD):
             await chat.send({"type": "sync", "session_id": session_id, "after": 0})
-        self._keep(place, await chat.wait("error", where=lambda frame: frame["code"] == "TOO_FAST"))
+        refused = await chat.wait("error", where=lambda frame: frame["code"] == "TOO_FAST")
+        self._keep("customer /ws/chat", refused)
 
 
 async def record(stack: Stack) -> Recording:
