@@ -227,3 +227,10 @@ def test_ledger_refuses_every_change_of_its_rows(harness: Harness, statement: st
     with pytest.raises(asyncpg.RestrictViolationError, match="rows of the ledger stay as they are"):
         written(harness, (statement,))
     assert harness.run(harness.runtime.db.fetch(rows)) == before
+
+
+# Not among the rows' other guards in tests/http: the lock on many tables meets the readers of a running service.
+@pytest.mark.parametrize("statement", ["TRUNCATE operator_audit_log", "TRUNCATE control_center_users CASCADE"])
+def test_audit_log_refuses_to_be_emptied(harness: Harness, statement: str) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match="neither changed nor deleted"):
+        written(harness, (statement,))
