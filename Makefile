@@ -14,6 +14,9 @@ HA_STAMP := $(HA)/.installed
 # Under root, Patroni runs as another user, who must be able to read its Python.
 HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 NODE_STAMP := node_modules/.installed
+CLIENT_STAMP := build/.client
+# Its types are those of the service's interfaces.
+CLIENT_SOURCES := $(shell find api core realtime tools/pages -type f ! -name '*.pyc' ! -path 'api/web/client/types/*' ! -name wire.d.ts)
 TSC := $(VENV)/bin/node node_modules/typescript-7/bin/tsc
 # A lock has all packages or adds them to the locks before it; without their dependencies, none is taken but those.
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --require-hashes --no-deps
@@ -128,10 +131,13 @@ docs: $(TOOLS_STAMP) client ## build the documentation site into site; open site
 	$(VENV)/bin/python -m tools.pages.docs_site check
 
 # The types of the client library, and its package build/sesi-client-….tgz.
-client: install $(NODE_STAMP)
+client: $(CLIENT_STAMP)
+
+$(CLIENT_STAMP): $(STAMP) $(NODE_STAMP) $(CLIENT_SOURCES)
 	$(VENV)/bin/python -m tools.pages.client_package
 	@mkdir -p build
 	$(VENV)/bin/npm pack ./api/web/client --silent --pack-destination build
+	@touch $(CLIENT_STAMP)
 
 pages: install   ## write the generated pages in docs and the words of the control center; PICTURES=1 with pictures, by Chromium
 	$(VENV)/bin/python -m tools.pages
