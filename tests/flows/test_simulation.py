@@ -94,9 +94,8 @@ class Life:
         heapq.heappush(self.events, (moment, next(self.numbers), act))
 
     async def live(self) -> None:
-        while self.events:
-            due = await self.runtime.db.fetchval(DUE)
-            if due is not None and due < self.events[0][0]:
+        while (due := await self.runtime.db.fetchval(DUE)) is not None or self.events:
+            if due is not None and (not self.events or due < self.events[0][0]):
                 self.set(due)
                 await advance.end_rounds(self.runtime)
                 await advance.end_waves(self.runtime)
@@ -105,10 +104,6 @@ class Life:
                 self.set(moment)
                 await act()
             await self._hear()
-        while (due := await self.runtime.db.fetchval(DUE)) is not None:
-            self.set(due)
-            await advance.end_rounds(self.runtime)
-            await advance.end_waves(self.runtime)
 
     def set(self, moment: dt.datetime) -> None:
         self.clock.advance((moment - self.clock.now()).total_seconds())
