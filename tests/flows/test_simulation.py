@@ -227,7 +227,7 @@ def compare(harness: Harness, searches: int, values: dict[str, int], seed: int) 
         with rows(harness.runtime, require_mitra_ping=False, early_end_customer_enabled=True, **values_):
             await life.live()
         until = life.clock.now() + dt.timedelta(hours=1)
-        replay = Replay(plan(past, shifts, values_, mitras=names, since=begin, until=until), script)
+        replay = Replay(plan(past, shifts, values_, since=begin, until=until), script)
         found: list[Result] = [tuple(row)[1:] for row in await harness.runtime.db.fetch(RESULTS)]
         assert replayed(replay.runs) == found
 

@@ -13,11 +13,13 @@ import pytest
 from core.base import ids
 from core.desk.simulations import simulate
 from core.desk.simulations.simulate import KEEP_FOR, Simulation
-from core.pairing.simulation.rules import Change, SimulationFailure, SimulationRunning
+from core.pairing.simulation.forecast import forecast
+from core.pairing.simulation.history import read_history
+from core.pairing.simulation.rules import DAY, Change, Forecast, SimulationFailure, SimulationRunning
 from core.runtime.container import Runtime
 from jobs.simulation import MOST_BYTES, NICE, run_waiting
 from tests.flows.conftest import Harness
-from tests.http.operators.past_weeks import past_weeks
+from tests.http.operators.past_weeks import OFF, past_weeks
 
 LOWERED = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)  # the priority of a child
 END_CLAIM = "UPDATE simulations SET claimed_until_real_at = now() - interval '1 s' WHERE ended_at IS NULL"
@@ -84,6 +86,37 @@ def test_simulation_of_enough_history_is_computed_by_a_child_of_low_priority(sim
     assert found.result is not None
     assert found.result.searches > 300
     assert not children()
+
+
+# Rows as a clock that was set back leaves them, and as tests of other things do.
+ODD_ROWS = (
+    """UPDATE chat_sessions
+       SET paired_at = created_at - interval '12 minutes', ended_at = created_at - interval '1 hour'
+       WHERE paired_at IS NOT NULL AND extract(DAY FROM created_at)::int % 3 = 0""",
+    "UPDATE chat_sessions SET created_at = ended_at WHERE status = 'failed'",
+    """UPDATE chat_request_notifications SET responded_at = notified_at - interval '1 minute'
+       WHERE extract(DAY FROM notified_at)::int % 3 = 1""",
+    "DELETE FROM mitras WHERE id = (SELECT max(mitra_id::text)::uuid FROM chat_sessions)",
+    "DELETE FROM mitra_online_logs WHERE mitra_id = (SELECT min(mitra_id::text)::uuid FROM chat_sessions)",
+    """UPDATE mitra_online_logs SET timestamp = date_trunc('day', timestamp)
+       WHERE extract(DAY FROM timestamp)::int % 5 = 0""",
+)
+
+
+def test_odd_history_is_forecast(simulating: Harness) -> None:
+    runtime = simulating.runtime
+
+    async def play() -> Forecast:
+        async with past_weeks(runtime.transaction):
+            async with runtime.transaction() as tx:
+                await tx.execute(OFF)
+                for statement in ODD_ROWS:
+                    await tx.execute(statement)
+            until = runtime.now()
+            history = await read_history(runtime.reports, runtime.config, until - 28 * DAY, until)
+        return forecast(history, Change(settings={"blast_size": 2}))
+
+    assert simulating.run(play()).searches > 300
 
 
 def test_simulation_of_too_little_history_says_what_is_missing(simulating: Harness) -> None:

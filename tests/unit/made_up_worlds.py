@@ -36,15 +36,12 @@ def plan(
     shifts: Sequence[Shift],
     values: dict[str, int],
     *,
-    mitras: Sequence[str],
     since: dt.datetime = SINCE,
     until: dt.datetime,
 ) -> History:
     """Return a history that can be replayed: nothing in it was answered yet."""
     config = Config(business_time_zone="UTC", **values)
-    return History(
-        since=since, until=until, in_force=[(since - DAY, config)], mitras=mitras, searches=searches, shifts=shifts
-    )
+    return History(since=since, until=until, in_force=[(since - DAY, config)], searches=searches, shifts=shifts)
 
 
 # Searches and mitras by hour of the day: quiet nights, busy evenings.
@@ -181,7 +178,7 @@ class World:
 
     def plan(self) -> History:
         """Return what is to happen under VALUES."""
-        return plan(self.arrivals, self.shifts, VALUES, mitras=self.names, since=self.since, until=self.until)
+        return plan(self.arrivals, self.shifts, VALUES, since=self.since, until=self.until)
 
     def live(self, change: Change | None = None) -> WatchedReplay:
         """Let the world happen under VALUES, or with a change of them."""

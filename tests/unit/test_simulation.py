@@ -6,18 +6,20 @@ import statistics
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
 from core.config.cache import Config
 from core.pairing.simulation import figures
 from core.pairing.simulation.forecast import Basis, changed, forecast
-from core.pairing.simulation.history import History, PastSearch, Seen, in_force
+from core.pairing.simulation.history import Answers, History, PastSearch, Seen, add, chain, in_force
 from core.pairing.simulation.people import Fitted
 from core.pairing.simulation.replay import Mitra
 from core.pairing.simulation.rules import DAY, FIGURES, Change, NotEnoughHistory
+from jobs.simulation import LONGEST_LINE
 from tests.tiers import examples
 from tests.unit.made_up_worlds import SINCE, VALUES, WatchedReplay, World, plan
 
@@ -70,7 +72,7 @@ def small() -> History:
 @given(st.integers(0, 2**16), SETTINGS)
 def test_replay_keeps_the_rules(seed: int, values: dict[str, int]) -> None:
     world = World(seed, days=1, a_day=60.0, mitras=5)
-    replay = CheckedReplay(plan(world.arrivals, world.shifts, values, mitras=world.names, until=world.until), world)
+    replay = CheckedReplay(plan(world.arrivals, world.shifts, values, until=world.until), world)
     first = [run for run in replay.runs if run.attempt == 0]
     assert [run.past for run in first] == world.arrivals  # each search begins once, in order, and ends once
     search, blast_round = Config(**values).minutes("searching_timeout_minutes"), values["pairing_blast_timeout_seconds"]
@@ -154,6 +156,77 @@ def test_forecast_that_is_mostly_guessed_is_refused(small: History) -> None:
 def test_mitras_who_all_answered_in_the_last_week_are_forecast(small: History) -> None:
     found = forecast(attrs.evolve(small, earlier={}), Change(settings=VALUES))
     assert next(one.forecast for one in found.back_test if one.figure == "unserved") > 0.5
+
+
+MOMENTS = st.one_of(st.just(0.0), st.floats(0.0, 14.9), st.floats(-2.0, 16.0))  # days after the history's beginning
+LENGTHS = st.one_of(st.just(0.0), st.floats(-3_000.0, 600.0), st.just(3e6))  # seconds; a clock may be set back
+NAMES = st.sampled_from([f"Ayu {number}" for number in range(3)])
+
+
+@st.composite
+def odd_searches(draw: st.DrawFn) -> list[PastSearch]:
+    """Return some hundreds of searches of few kinds: at the same moments, ended before they began, without an end."""
+    kinds = draw(
+        st.lists(st.tuples(MOMENTS, LENGTHS, LENGTHS, NAMES | st.none(), st.integers(0, 9)), min_size=1, max_size=6)
+    )
+    every, found = draw(st.sampled_from([0.0, 1.0, 4000.0])), []
+    for number in range(draw(st.integers(300, 900))):
+        day, length, hold, mitra, kind = kinds[number % len(kinds)]
+        began_at = SINCE + day * DAY + dt.timedelta(seconds=every * (number // len(kinds)))
+        ended_at = began_at + dt.timedelta(seconds=length)
+        found.append(
+            PastSearch(
+                number=number, customer=str(kind % 3), began_at=began_at, ended_at=ended_at, mitra=mitra,
+                outcome="paired" if mitra else "cancelled" if kind % 2 else "failed", is_targeted=kind == 8,
+                freed_at=ended_at + dt.timedelta(seconds=hold) if mitra and kind % 4 else None, minutes=kind % 3,
+                blocked=["Ayu 0"] if kind == 7 else [],
+            )
+        )  # fmt: skip
+    chain(found)
+    return found
+
+
+@st.composite
+def odd_histories(draw: st.DrawFn) -> History:
+    """Return a history that is long enough, but such as no service writes one."""
+    answers: Answers = {}
+    for what, mitra, load, before, span, count, seconds in draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["ACCEPTED", "REJECTED", ""]), NAMES, st.integers(0, 9), st.integers(0, 2),
+                st.integers(0, 16), st.integers(1, 10**6), st.floats(-1e6, 1e9),
+            ),
+            max_size=8,
+        )
+    ):  # fmt: skip
+        add(answers, before, load, mitra, span, what, count, seconds)
+    add(answers, 0, 0, "Ayu 0", 5, draw(st.sampled_from(["ACCEPTED", "REJECTED"])), 500, 2_000.0)
+    shifts = [
+        (SINCE + day * DAY, mitra, is_on)
+        for day, mitra, is_on in draw(st.lists(st.tuples(MOMENTS, NAMES, st.booleans()), max_size=30))
+    ]
+    values = draw(SETTINGS) | draw(st.sampled_from([{}, {"max_customers_per_mitra": 100, "blast_size": 10_000}]))
+    until, searches = SINCE + 15 * DAY, draw(odd_searches())
+    searches.append(
+        attrs.evolve(searches[0], number=len(searches), began_at=SINCE, ended_at=SINCE, outcome="failed", mitra=None)
+    )
+    return attrs.evolve(
+        plan(sorted(searches, key=lambda one: one.number), sorted(shifts), values, until=until),
+        answers=answers, earlier=draw(st.sampled_from([{}, answers])), rung=[draw(st.sampled_from([0, 10**6]))] * 15,
+    )  # fmt: skip
+
+
+@settings(max_examples=examples(12), deadline=None)
+@given(odd_histories(), SETTINGS)
+def test_odd_history_is_forecast_or_refused(history: History, values: dict[str, int]) -> None:
+    try:
+        found = forecast(history, Change(settings=values, extra_shifts=["3@fri/18:00-18:00"]))
+    except NotEnoughHistory:
+        event("refused")
+        return
+    line = msgspec.json.encode(found)
+    assert line.count(b"null") == 1  # `upto` of the last bar of waits; an odd number would be null, too
+    assert len(line) < LONGEST_LINE / 10
 
 
 @pytest.mark.parametrize(

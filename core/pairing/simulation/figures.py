@@ -12,6 +12,7 @@ from core.pairing.simulation.rules import DAY, ZONE
 
 FINE = 50.0  # waits are counted in classes of two percent
 UPTO_S = (5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300)  # of the bars of waits
+MOST_CHATS = 100  # of a mitra; more count as these
 Values = dict[Any, float]
 Day = collections.defaultdict[str, collections.Counter[int]]
 """Counts by kind and place: "searches" that began on the day and the "unserved" ones by hour of the week, "wait" by its
@@ -33,7 +34,7 @@ def days_of(history: History, searches: Iterable[EndedSearch], loads: Mapping[tu
                 day["wait"][int(math.log1p((one.ended_at - one.began_at).total_seconds()) * FINE)] += 1
                 day["guessed"][0] += one.is_guess
     for (number, chats), seconds in loads.items():
-        days[number]["load"][chats] += round(seconds)
+        days[number]["load"][min(chats, MOST_CHATS)] += max(1, round(seconds))
     return days
 
 

@@ -36,11 +36,11 @@ def forecast(history: History, change: Change, *, progress: Report = unreported)
 def changed(history: History, change: Change) -> History:
     """Return the history with other settings from its beginning, and with the mitras who would be online as well."""
     config = Config(**{**history.in_force[-1][1].values, **change.settings})
-    zone, mitras, shifts = zoneinfo.ZoneInfo(config.text(rules.ZONE)), list(history.mitras), list(history.shifts)
+    zone, extra, shifts = zoneinfo.ZoneInfo(config.text(rules.ZONE)), len(history.mitras), list(history.shifts)
     first, days = history.since.astimezone(zone).date(), (history.until - history.since) // DAY + 1
     for count, weekday, begins, ends in (one for text in change.extra_shifts for one in rules.SHIFT.findall(text)):
-        names = [f"extra {len(mitras) + number}" for number in range(int(count))]
-        mitras += names
+        names = [f"extra {extra + number}" for number in range(int(count))]
+        extra += len(names)
         for day in (first + number * DAY for number in range(days)):
             if rules.WEEKDAYS[day.weekday()] == weekday:
                 edges = (day, begins, True), (day if ends > begins else day + DAY, ends, False)
@@ -48,7 +48,7 @@ def changed(history: History, change: Change) -> History:
                     for date, at, is_online in edges:
                         moment = dt.datetime.combine(date, dt.time.fromisoformat(at), zone)
                         shifts.append((moment.astimezone(dt.UTC), name, is_online))
-    return attrs.evolve(history, in_force=[(history.since - DAY, config)], mitras=mitras, shifts=shifts)
+    return attrs.evolve(history, in_force=[(history.since - DAY, config)], shifts=shifts)
 
 
 def played(history: History, people: People) -> list[Day]:

@@ -37,11 +37,11 @@ class Seen:
         self.counts = collections.defaultdict[str, list[float]](lambda: [0.0] * len(spans))
 
     def add(self, span: int, what: str, count: int, seconds: float) -> None:
-        """Add cases that ended in a span, after these seconds together."""
+        """Add cases that ended in a span, after these seconds together; fewer than their spans began with can't be."""
         self.counts[what][span] += count
         for earlier in range(span):
             self.open_s[earlier] += count * (self.spans[earlier + 1] - self.spans[earlier])
-        self.open_s[span] += seconds - count * self.spans[span]
+        self.open_s[span] += max(0.0, seconds - count * self.spans[span])
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -58,7 +58,7 @@ class EndedSearch:
 
 @attrs.define(eq=False, kw_only=True)
 class PastSearch(EndedSearch):
-    """A search of the history.
+    """A search of the history. It ends after it begins, also if a clock was set back in between.
 
     `freed_at` is when the mitra had room again; None: not yet. `follows` is the search of the same customer that
     failed shortly before, and `next` the one that followed this one.
@@ -73,24 +73,32 @@ class PastSearch(EndedSearch):
     follows: "PastSearch | None" = attrs.field(default=None, repr=False)
     next: "PastSearch | None" = attrs.field(default=None, repr=False)
 
+    def __attrs_post_init__(self) -> None:
+        self.ended_at = max(self.began_at, self.ended_at)
+        self.freed_at = self.freed_at and max(self.ended_at, self.freed_at)
+
 
 @attrs.frozen(kw_only=True)
 class History:
     """The history from `since` to `until`, with the day before.
 
-    `in_force`: the configurations, and since when each was in force; the present one is the last. `mitras`: their ids,
-    in order. `earlier`: the answers before the last week. `rung`: the requests of each day.
+    `in_force`: the configurations, and since when each was in force; the present one is the last. `earlier`: the
+    answers before the last week. `rung`: the requests of each day.
     """
 
     since: dt.datetime
     until: dt.datetime
     in_force: Sequence[tuple[dt.datetime, Config]]
-    mitras: Sequence[str]
     searches: Sequence[PastSearch]
     shifts: Sequence[Shift]
     answers: Answers = attrs.Factory(dict)
     earlier: Answers = attrs.Factory(dict)
     rung: Sequence[int] = ()
+
+    @property
+    def mitras(self) -> list[str]:
+        """The mitras who came online or had a chat, in the order of their ids."""
+        return sorted({mitra for _, mitra, _ in self.shifts} | {one.mitra for one in self.searches if one.mitra})
 
 
 async def read_history(reports: Reports, config: Config, since: dt.datetime, until: dt.datetime) -> History:
@@ -103,7 +111,7 @@ async def read_history(reports: Reports, config: Config, since: dt.datetime, unt
         return (await reports.fetch(sql, *args)).rows
 
     searches: list[PastSearch] = []
-    shifts, mitras = await rows(SQL["presence"], since - DAY), [row["id"] for row in await rows(SQL["mitras"])]
+    shifts = await rows(SQL["presence"], since - DAY)
     answers, earlier, rung = {}, {}, [0] * max(1, -((since - until) // DAY))
     begin = since - DAY
     while begin < until:
@@ -120,7 +128,7 @@ async def read_history(reports: Reports, config: Config, since: dt.datetime, unt
     chain(searches)
     changes = await rows(SQL["changes"], TRIABLE, since, CHANGED)
     return History(
-        since=since, until=until, in_force=in_force(config, changes, since), mitras=mitras, searches=searches,
+        since=since, until=until, in_force=in_force(config, changes, since), searches=searches,
         shifts=[tuple(row) for row in shifts], answers=answers, earlier=earlier, rung=rung,
     )  # fmt: skip
 

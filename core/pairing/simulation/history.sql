@@ -9,12 +9,6 @@ FROM operator_audit_log
 WHERE object_id = ANY($1) AND created_at > $2 AND action = $3
 ORDER BY created_at DESC, id DESC;
 
--- name: mitras
--- All mitras, in the order of their ids.
-SELECT id::text
-FROM mitras
-ORDER BY mitras.id;
-
 -- name: presence
 -- When each mitra who was online at $1 had come online, as rows of `shifts`.
 SELECT

@@ -25,6 +25,7 @@ STEP = 0.25  # logarithm: factors that are nearer count as the same
 DRAWS, SHIFT = 1024, 54  # answers of a table, which the upper ten of 64 bits choose
 LEAVING = (0.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 450.0, 600.0, 900.0, 1800.0)
 LATEST_S = 86_400.0
+MOST_RETRIES = 100  # of a customer: in a history all may have tried again
 MIX, ODD, MASK = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 2**64 - 1
 Rates = list[list[float]]
 """For each of KINDS, the rates of the spans."""
@@ -173,7 +174,8 @@ class Fitted:
         past = run.past
         if self._as_known and past.outcome != "paired":
             return None if past.next is None else (past.next.began_at - past.ended_at, past.next)
-        delay = self._random(past, run.attempt, 2).choice(self._retries) if self._retries else None
+        again = self._retries and run.attempt < MOST_RETRIES
+        delay = self._random(past, run.attempt, 2).choice(self._retries) if again else None
         return None if delay is None else (delay, past)
 
     def hold(self, past: PastSearch, attempt: int) -> dt.timedelta:
