@@ -45,6 +45,8 @@ class WebhookSink:
         self._keys = [hmac.digest(secret, PURPOSE, "sha256") for _, secret in settings.jwt_secrets]
         # A separate thread: a disk that hangs must not block the threads that check passwords.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="webhook-sink")
+        # While the disk hangs, lines wait here for WAIT_S; the queue of the thread would keep them until it goes on.
+        self._turn = asyncio.Lock()
 
     async def write(self, *, received_at: dt.datetime, raw_body: bytes, fields: dict[str, Any]) -> bool:
         """Append a call.
@@ -57,11 +59,18 @@ class WebhookSink:
         line = self.sealed(fields)
         try:
             async with asyncio.timeout(WAIT_S):
-                await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
+                await self._turn.acquire()
+                writing = asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
+                writing.add_done_callback(self._ended)
+                await asyncio.shield(writing)
         except OSError as error:
             log.warning("writing the fallback file failed", error=error.strerror or type(error).__name__)
             return False
         return True
+
+    def _ended(self, writing: asyncio.Future[None]) -> None:
+        self._turn.release()
+        writing.exception()  # read, because a write that was too slow has no reader
 
     def sealed(self, fields: Mapping[str, Any]) -> bytes:
         """Return a line of these fields with a new seal, and a newline."""

@@ -5,9 +5,11 @@ import`.
 import asyncio
 import base64
 import contextlib
+import gc
 import json
 import os
 import pathlib
+import tracemalloc
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from time import monotonic
@@ -328,18 +330,43 @@ async def test_fallback_file_that_is_off_or_full_is_reported(tmp_path: pathlib.P
     assert not await WebhookSink(settings).write(received_at=at, raw_body=b"x", fields={})
 
 
-async def test_hanging_disk_does_not_delay_the_webhook_reply(tmp_path: pathlib.Path) -> None:
-    pipe = tmp_path / "gateway-webhook-fallback-2026-11-21.jsonl"
+@contextlib.contextmanager
+def hanging_disk(folder: pathlib.Path) -> Iterator[WebhookSink]:
+    """Yield a sink whose file of 2026-11-21 blocks until the end, like a disk that hangs: it is a full pipe."""
+    pipe = folder / "gateway-webhook-fallback-2026-11-21.jsonl"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
-        while True:  # a full pipe blocks, like a disk that hangs
+        while True:
             os.write(reader, bytes(4096))
-    sink = WebhookSink(read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(tmp_path)}))
     try:
-        async with asyncio.timeout(5):
-            kept = await sink.write(received_at=HandClock.at(2026, 11, 21).now(), raw_body=b"x", fields={})
-        assert not kept
+        yield WebhookSink(read({"WEBHOOK_FALLBACK_ENABLED": "true", "WEBHOOK_FALLBACK_DIR": str(folder)}))
     finally:
         os.read(reader, 1 << 20)  # the write that blocks in the thread can finish
         os.close(reader)
+
+
+async def test_hanging_disk_does_not_delay_the_webhook_reply(tmp_path: pathlib.Path) -> None:
+    with hanging_disk(tmp_path) as sink:
+        async with asyncio.timeout(5):
+            kept = await sink.write(received_at=HandClock.at(2026, 11, 21).now(), raw_body=b"x", fields={})
+        assert not kept
+
+
+async def test_hanging_disk_keeps_no_lines_in_memory(tmp_path: pathlib.Path) -> None:
+    clock = HandClock.at(2026, 11, 21)
+    with hanging_disk(tmp_path) as sink:
+        tracemalloc.start()
+        try:
+            writes = [sink.write(received_at=clock.now(), raw_body=bytes(32_768), fields={}) for _ in range(100)]
+            async with asyncio.timeout(30):
+                assert not any(await asyncio.gather(*writes))
+            del writes
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < 1 << 20  # only the line that the disk has
+        finally:
+            tracemalloc.stop()
+    clock.advance(86_400)
+    async with asyncio.timeout(30):
+        while not await sink.write(received_at=clock.now(), raw_body=b"x", fields={}):
+            pass
