@@ -274,6 +274,8 @@ async def take_signed_out_offline(runtime: Runtime) -> None:
             async with runtime.transaction() as tx:
                 await mitras.lock(tx, mitra_id)
                 await leave_if_signed_out(tx, mitra_id)
+        except Unavailable:
+            raise
         except Exception:  # one failure must not keep other mitras online
             log.exception("taking a signed-out mitra offline failed", mitra_id=mitra_id)
 
@@ -285,6 +287,8 @@ async def close_orphaned_invitations(runtime: Runtime) -> dt.datetime | None:
             async with runtime.transaction() as tx:
                 if await mitras.lock(tx, mitra_id) is not None:
                     await _close_orphaned(tx, mitra_id)
+        except Unavailable:
+            raise
         except Exception:  # one failure must not keep other mitras' invitations open
             log.exception("closing an offline mitra's invitations failed", mitra_id=mitra_id)
     return None

@@ -284,6 +284,24 @@ def test_every_module_has_a_docstring():
     assert [name_of(path) for path, tree in trees().items() if tree.body and not ast.get_docstring(tree)] == []
 
 
+# -- errors
+
+
+def test_loops_that_outlive_an_error_end_without_the_database():
+    """Each round would fail and write a stack trace, and the sweep would count as done."""
+    found = []
+    for path, tree in trees().items():
+        loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.AsyncFor)]
+        for block in itertools.chain.from_iterable(map(ast.walk, loops)):
+            if isinstance(block, ast.Try) and any(
+                isinstance(node, ast.Await | ast.AsyncWith) for node in ast.walk(block)
+            ):
+                caught = [ast.unparse(handler.type) for handler in block.handlers if handler.type]
+                if "Exception" in caught and not any("Unavailable" in names for names in caught):
+                    found.append(f"{name_of(path)}:{block.lineno}")
+    assert found == []
+
+
 # -- names and sizes
 
 LONG = 120  # columns
