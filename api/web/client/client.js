@@ -444,9 +444,9 @@ export class Client {
   }
 
   /**
-   * Give the library a push that has arrived, also without `start`. Return false if the app has to open what its
-   * `action` names. Return true if it was for the app only: a presence check. By then a heartbeat has answered it, or
-   * its time is over.
+   * Give the library a push that has arrived, also without `start`. Return false if it is for the user, who opens what
+   * its `action` names. Return true if it was for the app only: a presence check. By then a heartbeat has answered it,
+   * or its time is over.
    * @param {Record<string, unknown>} push the data of the push
    * @returns {Promise<boolean>}
    */

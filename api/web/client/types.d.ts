@@ -161,7 +161,7 @@ export type RouteArguments<R extends keyof Routes> =
 
 /** A message as an app shows it. */
 export interface ShownMessage {
-  clientMessageId: string | null;
+  clientMessageId: string;
   /** Null until the service has stored the message. */
   id: string | null;
   seq: number | null;
@@ -186,7 +186,7 @@ export interface Chat {
   /** Whether `loadEarlier` finds more. */
   hasEarlier: boolean;
   unread: number;
-  /** Until when the other party counts as typing: milliseconds by the service's clock. */
+  /** Until when the other party counts as typing: milliseconds by the service's clock. Null again from then on. */
   typingUntil: number | null;
   /** The newest time that was given back to the session, as this device was told; null if none was. */
   credit: { addedSeconds: number; reason: "database" | "realtime" | "mitra_absent" } | null;

@@ -53,7 +53,7 @@ export class Shown {
     const { messages } = chat;
     const ids = this.#ids.get(sessionId) ?? new Map();
     this.#ids.set(sessionId, ids);
-    const keys = messages.map((message) => message.clientMessageId ?? message.id);
+    const keys = messages.map((message) => message.clientMessageId);
     if (new Set(keys).size !== keys.length) this.#violation(`a message is shown twice in ${sessionId}: ${keys}`);
     let [expected, last] = [messages[0]?.seq ?? SENT_LAST, 0];
     for (const { seq, id, own } of messages) {

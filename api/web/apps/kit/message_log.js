@@ -122,7 +122,7 @@ export class MessageLog {
         next = this.#put(this.#heading(day), next);
         keys.add(day);
       }
-      const key = message.clientMessageId ?? message.id;
+      const key = message.clientMessageId;
       keys.add(key);
       next = this.#put(this.#bubble(key, message), next);
     }
@@ -178,7 +178,7 @@ export class MessageLog {
 
   /** Scroll to a new last message, but only for readers who are at the end or wrote it themselves. */
   #followEnd(last, stay) {
-    const key = last && (last.clientMessageId ?? last.id);
+    const key = last?.clientMessageId;
     const isNew = key !== this.#newest;
     this.#newest = key;
     if (!this.#started) {
