@@ -85,7 +85,7 @@ async def _facts(
     if not call.is_paid:
         return Facts(issued=issued(payment), received_at=received_at)
     is_short = payment.asked_amount is not None
-    undecided = await short.lock_undecided(tx, payment) if is_short else None
+    undecided = await short.lock_short_failure(tx, payment) if is_short else None
     may_confirm = undecided is not None or payment.status in (PaymentStatus.PENDING, PaymentStatus.EXPIRED)
     is_given_up = undecided is not None and short.was_given_up(undecided)
     return Facts(

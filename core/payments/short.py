@@ -19,7 +19,7 @@ from core.payments.store import PaymentRequest
 from core.storage.transaction import Reader, Tx
 
 
-async def lock_undecided(tx: Tx, payment: PaymentRequest) -> Live | None:
+async def lock_short_failure(tx: Tx, payment: PaymentRequest) -> Live | None:
     """Lock the failure of a short payment on which no operator has acted; None if one has, or has asked for a refund."""
     if payment.status is not PaymentStatus.FAILED_PAIRING:
         return None
