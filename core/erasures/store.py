@@ -73,9 +73,15 @@ async def newest(reader: Reader) -> dt.datetime | None:
     return await reader.fetchval(SQL["newest"])
 
 
-async def of_lines(reader: Reader, *, request_ids: Sequence[str], invoice_ids: Sequence[str]) -> set[str]:
-    """Return those of these payment requests and invoices whose customer is erased."""
-    return {row["id"] for row in await reader.fetch(SQL["of_lines"], request_ids, invoice_ids)}
+async def of_lines(reader: Reader, *, request_ids: Sequence[str], invoice_ids: Sequence[str]) -> dict[str, str]:
+    """Return those of these payment requests and invoices whose customer is erased, each with the customer."""
+    rows = await reader.fetch(SQL["of_lines"], request_ids, invoice_ids)
+    return {row["id"]: row["customer_id"] for row in rows}
+
+
+async def reopen(tx: Tx, customer_ids: Sequence[str]) -> None:
+    """Begin the complete erasures of customers again, because there is more of their data than the sweep has seen."""
+    await tx.execute(SQL["reopen"], customer_ids, tx.now)
 
 
 async def keep_hash(tx: Tx, digest: str) -> None:

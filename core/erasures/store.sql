@@ -46,19 +46,25 @@ SELECT max(began_at)
 FROM erasures;
 
 -- name: of_lines
--- The payment requests ($1), failures and refunds (also $1) and invoices ($2) whose customer is erased. The gateway's
--- calls about refunds name failures or refunds.
-SELECT p.id::text
+-- The payment requests ($1), failures and refunds (also $1) and invoices ($2) whose customer is erased, with
+-- the customer. The gateway's calls about refunds name failures or refunds.
+SELECT
+  p.id::text,
+  c.id::text AS customer_id
 FROM payment_requests AS p
 JOIN customers AS c ON c.id = p.customer_id
 WHERE p.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
 UNION ALL
-SELECT f.id::text
+SELECT
+  f.id::text,
+  c.id::text
 FROM pairing_failures AS f
 JOIN customers AS c ON c.id = f.customer_id
 WHERE f.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
 UNION ALL
-SELECT r.named::text
+SELECT
+  r.named::text,
+  c.id::text
 FROM (
   SELECT
     coalesce(reference, failure_id, id) AS named,
@@ -76,10 +82,32 @@ JOIN payment_requests AS p ON p.id = r.payment_request_id
 JOIN customers AS c ON c.id = p.customer_id
 WHERE r.named = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
 UNION ALL
-SELECT p.gateway_invoice_id
+SELECT
+  p.gateway_invoice_id,
+  c.id::text
 FROM payment_requests AS p
 JOIN customers AS c ON c.id = p.customer_id
 WHERE p.gateway_invoice_id = ANY($2::text[]) AND c.erased_at IS NOT NULL;
+
+-- name: reopen
+-- Begin the complete erasures of these customers' accounts again, except those that another transaction has.
+UPDATE erasures
+SET
+  began_at = $2,
+  completed_at = NULL
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM erasures
+    WHERE
+      completed_at IS NOT NULL
+      AND user_id = ANY(ARRAY(
+        SELECT coalesce(account_belongs_to, id)
+        FROM customers
+        WHERE id = ANY($1::uuid[])
+      ))
+    FOR UPDATE SKIP LOCKED
+  ));
 
 -- name: knows
 -- Whether one of the hashes is known.

@@ -67,15 +67,22 @@ async def log_conflict(tx: Tx, found: Received, note: str) -> None:
 
 
 async def mask(tx: Tx, call: Received) -> None:
-    """Mask the stored body of a call, and those of earlier calls that name the same request or invoice."""
+    """Mask the stored body of a call, and those of earlier calls that name the same request or invoice.
+
+    If there are many earlier ones, the sweep of erasures masks the rest.
+    """
     requests, invoices = await _erased(tx, [call.external_id], [call.gateway_invoice_id])
     if not requests and not invoices:
         return
     await erasing.replace_body(tx, call.id, erasing.masked(call.raw_body))
     # Earlier calls that ended in an exception before the erasure knew of them.
-    for log_id, body in await erasing.bodies(tx, request_ids=requests, invoice_ids=invoices, after=erasing.NO_ID):
+    earlier = await erasing.bodies(tx, request_ids=requests, invoice_ids=invoices, after=erasing.NO_ID)
+    for log_id, body in earlier:
         if log_id != call.id and (masked := erasing.masked(body)) != body:
             await erasing.replace_free_body(tx, log_id, masked)
+    if len(earlier) == erasing.AT_ONCE:
+        erased = await erasures.of_lines(tx, request_ids=requests, invoice_ids=invoices)
+        await erasures.reopen(tx, sorted(set(erased.values())))
 
 
 async def mask_abandoned(tx: Tx, calls: Sequence[Abandoned]) -> None:

@@ -77,7 +77,7 @@ async def _erased_in(runtime: Runtime, path: pathlib.Path) -> frozenset[str]:
     begin: int | None = 0
     while begin is not None:
         requests, invoices, begin = await asyncio.to_thread(_named_in_part, path, begin)
-        found |= await erasures.of_lines(runtime.db, request_ids=requests, invoice_ids=invoices)
+        found |= (await erasures.of_lines(runtime.db, request_ids=requests, invoice_ids=invoices)).keys()
     return frozenset(found)
 
 

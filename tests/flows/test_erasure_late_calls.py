@@ -14,6 +14,7 @@ from core.idempotency import store as idempotency
 from core.idempotency.rules import keyed_request
 from core.pairing import request as payment_request
 from core.payments import gateway_events
+from core.payments.webhooks import erasing as webhook_erasing
 from core.payments.webhooks import process as webhook_process
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks import store as webhooks
@@ -122,6 +123,31 @@ def test_call_that_names_only_the_invoice_is_masked_with_earlier_ones(clean_harn
         assert not any(PAYER in body for body in await bodies(runtime, earlier, call))
 
     clean_harness.run(play())
+
+
+def test_call_about_an_erased_customer_has_all_earlier_ones_masked_by_the_sweep(empty_harness: Harness) -> None:
+    runtime = empty_harness.runtime
+    clock = runtime.clock = HandClock(runtime.now())
+
+    async def play() -> None:
+        request_id = await erased(empty_harness)
+        clock.advance(120)
+        await erase_rest.go_on(runtime)
+        completed = "SELECT count(*) FROM erasures WHERE completed_at IS NOT NULL"
+        assert await runtime.db.fetchval(completed) == 1
+        # They name an invoice that the service does not know yet.
+        earlier = [await stored(runtime, None, invoice="inv-late") for _ in range(webhook_erasing.AT_ONCE + 1)]
+        sql = "UPDATE payment_requests SET gateway_invoice_id = 'inv-late' WHERE id = $1"
+        await runtime.db.fetch(sql, request_id)
+        call = await stored(runtime, request_id, invoice="inv-late")
+        await webhook_process.process(runtime, logged(runtime, call), monotonic() + 30)
+        assert PAYER not in (await bodies(runtime, call))[0]
+        clock.advance(120)
+        await erase_rest.go_on(runtime)
+        assert not any(PAYER in body for body in await bodies(runtime, *earlier))
+        assert await runtime.db.fetchval(completed) == 1
+
+    empty_harness.run(play())
 
 
 @pytest.mark.parametrize("is_erased", [True, False])
