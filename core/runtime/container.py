@@ -121,15 +121,17 @@ async def open_databases(settings: Settings, *, pool_size: int, commit_pool_size
 
     The replica is connected at its first use. Raises Unavailable if the primary does not answer.
     """
-    with as_unavailable():
-        db = await _connect(settings, "write", pool_size)
-        try:
-            commits = await _connect(settings, "messages", commit_pool_size) if commit_pool_size else db
-        except BaseException:
-            await db.close()
-            raise
-        leases = await db.separate(name="lease", statement_s=LEASE_ATTEMPT_S)
-        reports = await Reports.open(db, settings.database_read_url, through_pooler=settings.through_pooler)
+    async with contextlib.AsyncExitStack() as opened:
+        with as_unavailable():
+            commits = db = await _connect(settings, "write", pool_size)
+            opened.push_async_callback(db.close)
+            if commit_pool_size:
+                commits = await _connect(settings, "messages", commit_pool_size)
+                opened.push_async_callback(commits.close)
+            leases = await db.separate(name="lease", statement_s=LEASE_ATTEMPT_S)
+            opened.push_async_callback(leases.close)
+            reports = await Reports.open(db, settings.database_read_url, through_pooler=settings.through_pooler)
+        opened.pop_all()
     return Databases(db=db, commits=commits, leases=leases, reports=reports)
 
 

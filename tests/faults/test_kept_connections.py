@@ -9,8 +9,11 @@ import statistics
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
+import attrs
 import pytest
 
+from core.runtime.container import open_databases
+from core.settings.environment import read
 from core.storage.database import Database
 from tests.stack import Stack, within
 
@@ -150,6 +153,17 @@ async def test_connection_that_was_being_opened_when_all_expired_is_not_kept(sta
         assert await database.fetchval(PID) != late
     finally:
         await database.close()
+
+
+@pytest.mark.parametrize("commit_pool_size", [0, 1])
+async def test_pools_are_closed_when_a_later_one_can_not_be_opened(stack: Stack, commit_pool_size: int) -> None:
+    settings = attrs.evolve(read({}), database_url=stack.database_url, database_read_url="postgresql://[")
+    before = await stack.sql(OURS)
+    with pytest.raises(ValueError, match="IPv6"):
+        await open_databases(settings, pool_size=1, commit_pool_size=commit_pool_size)
+    async with asyncio.timeout(5):
+        while await stack.sql(OURS) != before:
+            pass
 
 
 async def test_ended_transaction_takes_no_statements(database: Database) -> None:
