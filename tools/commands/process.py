@@ -1,6 +1,7 @@
 """Commands that are a process of the service. They import nothing that other commands need."""
 
 import argparse
+import gc
 import importlib
 import sys
 
@@ -27,6 +28,7 @@ def jobs(_: argparse.Namespace) -> int:
 def _serve(name: str) -> int:
     # structlog imports rich, where that is installed, for a renderer that no process uses: 4 MB.
     sys.modules["rich"] = None  # type: ignore[assignment]
+    gc.set_threshold(700, 10, 1_000)  # a start leaves little to a full collection: tune_gc makes one at its end
     from core.telemetry import logs, traces
 
     server = importlib.import_module(f"{name}.server")
