@@ -5,7 +5,6 @@ import contextlib
 import functools
 from typing import Any
 
-import attrs
 from aiohttp import WSMsgType
 
 from core.accounts.logins import callers
@@ -20,7 +19,6 @@ from core.runtime.container import Runtime
 from core.sessions import deliver
 from core.sessions.messages import chats
 from core.sessions.messages.chats import ChatProgress, OpenSession
-from core.sessions.messages.rules import ReadMarkers
 from realtime import close_codes, frames, websocket
 from realtime.admission import SocketAdmission
 from realtime.budgets import AUTH_COST
@@ -236,13 +234,7 @@ class Handshake:
     async def _state(self, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
         if self._path == "chat":
-            return {"sessions": [self._with_marks(one, actor) for one in await self._arrivals.snapshot(actor)]}
+            return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await views.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}
-
-    def _with_marks(self, session: OpenSession, actor: Actor) -> OpenSession:
-        """Return the session with the other party's marks, which `_listen` has read or a live feed has moved since."""
-        feed = self._hub.feeds.get(session.id)  # without one it has just started
-        delivered, read = (ReadMarkers() if feed is None else feed.read_markers).of_other(actor.user_type)
-        return attrs.evolve(session, peer_delivered_up_to=delivered, peer_read_up_to=read)

@@ -145,6 +145,11 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
     found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
     ids = [session.id for sessions in found.values() for session in sessions]
     asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
+    of_peer = {  # a session that has just ended is left out: marks only grow, so 0 changes nothing
+        progress.id: progress.read_markers.of_other(side)
+        for chats in (await progress_of_parties(runtime, side, list(found))).values()
+        for progress in chats
+    }
     is_watched = bool(runtime.config.number("peer_absent_seconds"))
     open_now = await absences.open_of(runtime.db, ids) if ids and is_watched else []
     away = {absence.session_id: absence.since for absence in open_now if absence.user_type != side}
@@ -156,6 +161,8 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
                 if session.id in asked
                 else None,
                 peer_absent_since=away.get(session.id),
+                peer_delivered_up_to=of_peer.get(session.id, (0, 0))[0],
+                peer_read_up_to=of_peer.get(session.id, (0, 0))[1],
             )
             for session in sessions
         ]
