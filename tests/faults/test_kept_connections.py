@@ -15,6 +15,7 @@ import pytest
 from core.runtime.container import open_databases
 from core.settings.environment import read
 from core.storage.database import Database
+from core.storage.pool import PooledConnection
 from tests.stack import Stack, within
 
 pytestmark = pytest.mark.anyio
@@ -218,3 +219,12 @@ async def test_closed_pool_leaves_no_connection(stack: Stack) -> None:
         await database.close()
         assert await late == 1
     assert database.pool.get_size() == 0
+
+
+async def test_second_connection_reads_no_built_in_type_again(stack: Stack) -> None:
+    asked = "SELECT count(*)::int FROM pg_prepared_statements WHERE statement ~ '^\\s*WITH RECURSIVE typeinfo_tree'"
+    for count in (1, 0):
+        connection = await asyncpg.connect(stack.database_url, connection_class=PooledConnection)
+        assert await connection.fetchval("SELECT $1::xid8[] || '{5, 8}'", [3]) == [3, 5, 8]
+        assert await connection.fetchval(asked) == count
+        await connection.close()
