@@ -1,5 +1,6 @@
 """Shared fixtures: a service at real speed, and one on which a minute passes each second. Both are real processes."""
 
+import collections
 import fcntl
 import functools
 import gc
@@ -67,17 +68,27 @@ LONG = (
 )
 
 
+# Services that a worker starts once. Tests of none come first, then those of the first one, of both, of the second.
+SHARED = ("stack", "fast_stack")
+PLACES = (frozenset(), frozenset({"stack"}), frozenset(SHARED), frozenset({"fast_stack"}))
+RUNNING: dict[str, Any] = {}  # the requests for the fixtures of those that run
+NEEDED = pytest.StashKey[frozenset[str]]()  # the shared services that a test or a later one uses
 # Folders with a service for all their files: each is run by one worker, so that it is started once.
 TOGETHER = ("tests/http/gateway", "tests/http/privacy", "tests/http/sign_in", "tests/sockets/push")
+
+
+def scope_of(nodeid: str) -> str:
+    """Return the file of a test, or its folder if it is one of TOGETHER: the tests that one worker runs."""
+    file = nodeid.partition("::")[0]
+    folder = file.rpartition("/")[0]
+    return folder if folder in TOGETHER else file
 
 
 class Together(LoadFileScheduling):
     """Give each file to one worker, and the files of some folders to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        folder = file.rpartition("/")[0]
-        return folder if folder in TOGETHER else file
+        return scope_of(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -85,13 +96,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
     return Together(config, log)
 
 
-def shared_services(item: pytest.Item) -> int:
-    """Return which shared services a test uses: 0 for none, 1 for `stack` alone, 2 for `fast_stack`."""
+def shared_services(item: pytest.Item) -> frozenset[str]:
+    """Return which of the shared services a test uses."""
     if not isinstance(item, pytest.Function):
-        return 0
+        return frozenset()
     used = item._fixtureinfo.name2fixturedefs
-    shared = {name for name in ("stack", "fast_stack") if name in used and used[name][-1].baseid == "tests"}
-    return 2 if "fast_stack" in shared else len(shared)
+    return frozenset(name for name in SHARED if name in used and used[name][-1].baseid == "tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -141,24 +151,38 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run first the files that use no shared service, and last those that use the fast one, each with slow folders first.
+    """Run first the files that use no shared service, and last those that use only the fast one (PLACES), each with slow
+    folders first.
 
-    A shared service runs until the end, and uses 2 to 3 % of a processor core while it is idle. With `--services-first`
-    the files that use one come first: a few that wait, in a run of many that compute.
+    A shared service uses 3 to 4 % of a processor core while it is idle. With `--services-first` the order is reversed: a
+    few tests that wait, in a run of many that compute.
     """
     if config.getoption("tier") == "quick":
         leave_out_slow(config, items)
     direction = -1 if config.getoption("services_first") else 1
-    services: dict[pathlib.Path, int] = {}
+    services: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
     for item in items:
-        services[item.path] = max(services.get(item.path, 0), shared_services(item))
-    places = {folder: place for place, folder in enumerate(LONG)}
-    items.sort(key=lambda item: (direction * services[item.path], places.get(item.path.parent.name, len(LONG))))
+        services[scope_of(item.nodeid)] |= shared_services(item)
+    folders = {folder: place for place, folder in enumerate(LONG)}
+    places = {scope: direction * PLACES.index(used) for scope, used in services.items()}
+    items.sort(key=lambda item: (places[scope_of(item.nodeid)], folders.get(item.path.parent.name, len(LONG))))
+    needed: frozenset[str] = frozenset()
+    for item in reversed(items):
+        needed |= services[scope_of(item.nodeid)]
+        item.stash[NEEDED] = needed
 
 
 def pytest_collection_finish() -> None:
     """Let no later collection of garbage look through the tests and modules: they stay until the end."""
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Stop the shared services that neither this test nor a later one uses. One that is used again starts again."""
+    for name in RUNNING.keys() - item.stash[NEEDED]:
+        request = RUNNING.pop(name)
+        request._fixturedef.finish(request)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -219,16 +243,18 @@ def every_frame_is_declared() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[Stack]:
+def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Run a service at real speed, shared by the tests of one worker."""
+    RUNNING["stack"] = request
     made = Stack(REFUNDS_ENABLED="true", **FAST_TALKERS, **PATIENT)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="session")
-def fast_stack() -> Iterator[Stack]:
+def fast_stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Run a service at sixty times real speed, shared by the tests of one worker."""
+    RUNNING["fast_stack"] = request
     # At this speed an operator's sign-in would expire after 12 minutes of test time.
     made = Stack(scale=60, OPERATOR_REFRESH_TOKEN_HOURS="720", **FAST_TALKERS)
     yield made

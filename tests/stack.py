@@ -23,6 +23,7 @@ import pytest
 
 from core.base import ids
 from core.config.keys import KEYS
+from core.desk.audits.rules import Depth, lease_of
 from tests import plans
 from tests.looks import READ, WRITE, Looks
 from tests.tiers import QUICK
@@ -46,6 +47,7 @@ LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 6.0
 # By default a connection plans each of the first five calls of a statement, and tests make few calls.
 PLANS = "plan_cache_mode = force_generic_plan\n"
+AUDITED = "INSERT INTO cluster_leases (name, done_real_at) VALUES ($1, now())"
 IS_SET = (
     "SELECT FROM app_config WHERE key = $1 AND value IN ($2::text::jsonb, jsonb_build_object('value', $2::text::jsonb))"
 )
@@ -125,12 +127,15 @@ async def at_once(*calls: Awaitable[Any]) -> list[str]:
 def make_template(folder: pathlib.Path, *, grown: bool = False) -> None:
     """Create a migrated and seeded database cluster with its administrator in a folder, from which stacks are copied.
 
+    The full audit of its ledger is done for today: else each service would begin with one.
+
     `grown`: with a history, and a role whose statements are explained (tests/plans.py).
     """
     made = Unfilled(only_database=True)
     if grown:
         made.command(*plans.GROWTH)
         asyncio.run(plans.make_role(made.database_url))
+    asyncio.run(made.sql(AUDITED, lease_of(Depth.FULL)))
     made.servers.stop()
     assert made.servers.postgres_dir is not None
     shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)

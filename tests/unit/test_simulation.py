@@ -216,7 +216,8 @@ def odd_histories(draw: st.DrawFn) -> History:
     )  # fmt: skip
 
 
-@settings(max_examples=examples(12), deadline=None)
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
 @given(odd_histories(), SETTINGS)
 def test_odd_history_is_forecast_or_refused(history: History, values: dict[str, int]) -> None:
     try:
