@@ -47,7 +47,8 @@ LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 6.0
 # By default a connection plans each of the first five calls of a statement, and tests make few calls.
 PLANS = "plan_cache_mode = force_generic_plan\n"
-AUDITED = "INSERT INTO cluster_leases (name, done_real_at) VALUES ($1, now())"
+AUDITED = """INSERT INTO cluster_leases (name, done_real_at) VALUES ($1, now())
+  ON CONFLICT (name) DO UPDATE SET done_real_at = now()"""
 IS_SET = (
     "SELECT FROM app_config WHERE key = $1 AND value IN ($2::text::jsonb, jsonb_build_object('value', $2::text::jsonb))"
 )
