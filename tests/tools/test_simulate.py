@@ -22,14 +22,14 @@ async def world_in(stack: Stack, name: str) -> str:
     url = stack.url_of(name)
     stack.command("migrate", DATABASE_URL=url)
     connection = await asyncpg.connect(url)
-    await store(connection, World(0, days=15, a_day=40.0, mitras=8, since=dt.datetime.now(dt.UTC) - 15 * DAY))
+    await store(connection, World(0, days=15, a_day=70.0, mitras=12, since=dt.datetime.now(dt.UTC) - 15 * DAY))
     await connection.close()
     return url
 
 
 async def test_simulate_prints_a_forecast_with_its_back_test_and_writes_nothing(stack: Stack) -> None:
     url = await world_in(stack, "simulated")
-    tries = ("simulate", "--since", "15d", "--set", "max_customers_per_mitra=2", "--add", "2@fri/18:00-22:00")
+    tries = ("simulate", "--since", "15d", "--set", "max_customers_per_mitra=1", "--add", "2@fri/18:00-22:00")
     connection = await asyncpg.connect(url)
     before = await connection.fetchval(WRITTEN)
     table = stack.command(*tries, DATABASE_URL=url)
