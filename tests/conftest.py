@@ -68,7 +68,8 @@ LONG = (
 )
 
 
-# Services that a worker starts once. Tests of none come first, then those of the first one, of both, of the second.
+# Services that the tests of a worker share. Files with none come first, then those with the first one, with both, with the
+# second.
 SHARED = ("stack", "fast_stack")
 PLACES = (frozenset(), frozenset({"stack"}), frozenset(SHARED), frozenset({"fast_stack"}))
 RUNNING: dict[str, Any] = {}  # the requests for the fixtures of those that run

@@ -480,8 +480,8 @@ class World:
     async def close(self) -> None:
         """Take all mitras offline and close all clients; the ledger audit must find nothing.
 
-        An audit takes 20 ms of CPU time, so `make test` has one for each file, and every AUDIT_EVERY_S. There is none of
-        a grown database, where it takes long.
+        An audit takes 20 ms of CPU time, so `make test` has one for each file, and every AUDIT_EVERY_S. A grown
+        database is not audited, because that takes long.
         """
         self.stack.unaudited.append(os.environ.get("PYTEST_CURRENT_TEST", ""))
         try:
