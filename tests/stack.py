@@ -10,6 +10,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import subprocess
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable
@@ -139,7 +140,7 @@ def make_template(folder: pathlib.Path, *, grown: bool = False) -> None:
     asyncio.run(made.sql(AUDITED, lease_of(Depth.FULL)))
     made.servers.stop()
     assert made.servers.postgres_dir is not None
-    shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)
+    subprocess.run(["cp", "-a", made.servers.postgres_dir / "cluster", folder], check=True)
     if not grown:  # there the plans are looked at, and shall be those of a service
         with (folder / "postgresql.conf").open("a") as conf:
             conf.write(PLANS)

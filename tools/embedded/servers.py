@@ -11,9 +11,7 @@ Any user of this machine may connect without a password: these servers are for d
 """
 
 import contextlib
-import os
 import pathlib
-import shutil
 import socket
 import subprocess
 import time
@@ -186,10 +184,10 @@ class Embedded:
     def _fill(self, folder: pathlib.Path) -> None:
         """Create the files of a cluster."""
         if self._template is not None:
-            shutil.copytree(self._template, folder, symlinks=True, dirs_exist_ok=True)
+            # A cluster has 1,700 files, for which Python takes twice as long.
+            programs.run(["cp", "-a", f"{self._template}/.", folder], None)
             if self._account is not None:
-                for path in folder.rglob("*"):
-                    os.lchown(path, self._account.uid, self._account.gid)
+                programs.run(["chown", "-R", f"{self._account.uid}:{self._account.gid}", folder], None)
             return
         options = ["-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres", "--no-instructions"]
         options += [] if self._durable else ["--no-sync"]
