@@ -67,12 +67,11 @@ try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=
 demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-WORKERS ?= 5
-test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 5)
-	$(VENV)/bin/python -m tests.run quick -n $(WORKERS)
+test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 4)
+	$(VENV)/bin/python -m tests.run quick $(WORKERS:%=-n %)
 
 test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
-	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
+	$(VENV)/bin/python -m tests.run all $(WORKERS:%=-n %)
 
 check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	@$(MAKE) --no-print-directory --jobs 2 .sql .code

@@ -25,7 +25,7 @@ from tests.tiers import LIMIT_S, QUICK, ROOT, is_slow
 TOP = ROOT.parent
 MOST_UNSTABLE = 5  # more of them say that the machine or the product is in trouble
 MOST_REPEATED = 20  # more failures than this are no accident, and take long to repeat
-WORKERS = 5
+WORKERS = {"quick": 4, "all": 5}  # for two cores; more wait in the slow folders
 BUSY = 2  # how much longer a test takes among the others than alone
 PYTEST = (sys.executable, "-m", "pytest")
 
@@ -125,7 +125,7 @@ def main(tier: str, workers: int, more: list[str]) -> int:
         return first.code
     second = None
     if tests := again(first):
-        print(f"\nOnce more, alone: {len(tests)} of them failed or took more than {BUSY * LIMIT_S:g} s", flush=True)
+        print(f"\nOnce more, alone (failed, or over {BUSY * LIMIT_S:g} s):", *tests, sep="\n  ", flush=True)
         with tempfile.NamedTemporaryFile("w", suffix=".args") as file:
             file.write("\n".join(tests))
             file.flush()
@@ -140,6 +140,6 @@ def main(tier: str, workers: int, more: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", choices=("quick", "all"))
-    parser.add_argument("-n", dest="workers", type=int, default=WORKERS)
+    parser.add_argument("-n", dest="workers", type=int, default=None)
     options, rest = parser.parse_known_args()
-    sys.exit(main(options.tier, options.workers, rest))
+    sys.exit(main(options.tier, options.workers or WORKERS[options.tier], rest))
