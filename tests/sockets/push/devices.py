@@ -61,6 +61,11 @@ class PushedDevices:
 
         await self.world.until(look, lambda rows: rows[0][0] == 0)
 
+    async def kill(self) -> None:
+        """Kill the realtime process when no push is under way: one that it has claimed is sent again after HOLD_S."""
+        await self.settled()
+        await asyncio.to_thread(self.stack.kill, "realtime")
+
     async def quiet(self, session_id: str) -> None:
         """Wait until the messages of a session would have been pushed: one second and one more poll."""
         later = "SELECT bool_and(created_at < now() - interval '2.2 seconds') FROM chat_messages WHERE session_id = $1::uuid"

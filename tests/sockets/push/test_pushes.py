@@ -255,7 +255,7 @@ async def test_session_pushes_have_the_right_actions_and_no_private_text(phones:
 async def test_due_push_is_sent_although_the_session_has_moved_on(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
-    await asyncio.to_thread(phones.stack.kill, "realtime")
+    await phones.kill()
     try:
         customer = await phones.world.customer()
         payment = await phones.world.paid(customer)
@@ -811,7 +811,7 @@ async def test_user_connected_to_the_other_process_gets_no_push(phones: PushedDe
 
 @pytest.mark.slow
 async def test_kill_between_event_and_push_loses_no_push(phones: PushedDevices) -> None:
-    await asyncio.to_thread(phones.stack.kill, "realtime")
+    await phones.kill()
     try:
         _, tokens, sessions = await twenty_events(phones)
     finally:
@@ -829,7 +829,7 @@ async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phone
     # 16.
     go_on = threading.Event()
     phones.inbox.answer = lambda _: (go_on.wait(15), None)[1]
-    await asyncio.to_thread(phones.stack.kill, "realtime")
+    await phones.kill()
     try:
         _, tokens, _ = await twenty_events(phones)
         await phones.stack.sql(MANY_LATER)
