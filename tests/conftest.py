@@ -12,13 +12,11 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import asyncpg.connection
 import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from core.providers.http_client import HttpClient
-from core.storage.pool import PooledConnection
 from tests import tiers
 from tests.forked import PATIENT, Forked
 from tests.memory import use_memory
@@ -41,9 +39,6 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
 Stack.execute = Forked.command
-# Tests connect some hundred times, and each connection would read the descriptions of types again.
-assert asyncpg.connection.connect.__kwdefaults__ is not None
-asyncpg.connection.connect.__kwdefaults__["connection_class"] = PooledConnection
 Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
 # Many tests send messages without pauses. The tests of this limit start processes with the default.
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
@@ -73,8 +68,7 @@ LONG = (
 )
 
 
-# Services that the tests of a worker share. Files with none come first, then those with the first one, with both, with the
-# second.
+# Services that the tests of a worker share. Files with none come first, then those with the first, both, and the second.
 SHARED = ("stack", "fast_stack")
 PLACES = (frozenset(), frozenset({"stack"}), frozenset(SHARED), frozenset({"fast_stack"}))
 RUNNING: dict[str, Any] = {}  # the requests for the fixtures of those that run
