@@ -10,7 +10,6 @@ import os
 import pathlib
 import secrets
 import shutil
-import subprocess
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable
@@ -33,6 +32,7 @@ from tools.driving.device import Device, SignedIn
 from tools.driving.inbox import CodeInbox
 from tools.driving.service import OURS, Service, SourceTree
 from tools.driving.sesi_client import Refused
+from tools.embedded import programs
 
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
@@ -140,7 +140,7 @@ def make_template(folder: pathlib.Path, *, grown: bool = False) -> None:
     asyncio.run(made.sql(AUDITED, lease_of(Depth.FULL)))
     made.servers.stop()
     assert made.servers.postgres_dir is not None
-    subprocess.run(["cp", "-a", made.servers.postgres_dir / "cluster", folder], check=True)
+    programs.run(["cp", "-a", made.servers.postgres_dir / "cluster", folder], None)
     if not grown:  # there the plans are looked at, and shall be those of a service
         with (folder / "postgresql.conf").open("a") as conf:
             conf.write(PLANS)

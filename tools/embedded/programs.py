@@ -117,8 +117,7 @@ def postgres_programs(home: pathlib.Path, account: Account | None) -> pathlib.Pa
             for part in (folder_of_package / "pginstall", *libraries):
                 if part.exists():
                     shutil.copytree(part, folder / part.relative_to(folder_of_package.parent), symlinks=True)
-            for path in folder.rglob("*"):
-                os.lchown(path, account.uid, account.gid)
+            give(folder, account)
     return copy / programs.relative_to(folder_of_package.parent)
 
 
@@ -142,8 +141,13 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")} | {"LC_ALL": "C"}
 
 
+def give(folder: pathlib.Path, account: Account) -> None:
+    """Make an account the owner of a folder and all in it, but not of what its links point to. Raises EmbeddedError."""
+    run(["chown", "-hR", f"{account.uid}:{account.gid}", folder], None)
+
+
 def run(command: list[Any], account: Account | None, standard_input: str = "") -> None:
-    """Run a program of PostgreSQL to its end. Raises EmbeddedError with its output if it fails."""
+    """Run a program to its end. Raises EmbeddedError with its output if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         input=standard_input,

@@ -187,7 +187,7 @@ class Embedded:
             # A cluster has 1,700 files, for which Python takes twice as long.
             programs.run(["cp", "-a", f"{self._template}/.", folder], None)
             if self._account is not None:
-                programs.run(["chown", "-R", f"{self._account.uid}:{self._account.gid}", folder], None)
+                programs.give(folder, self._account)
             return
         options = ["-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres", "--no-instructions"]
         options += [] if self._durable else ["--no-sync"]
