@@ -86,7 +86,7 @@ def again(found: Found) -> tuple[str, ...]:
 
 
 def judge(first: Found, second: Found | None) -> Judgement:
-    """Return how a run ended whose tests `again(first)` were repeated; `second` is None if none was."""
+    """Return how a run ended. `second` is the repetition of `again(first)`; None: nothing was repeated."""
     if second is None:
         return Judgement(failed=tuple(first.failed))
     slow = {test for test in first.seconds if second.seconds.get(test, 0) > LIMIT_S}
@@ -140,6 +140,7 @@ def main(tier: str, workers: int, more: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", choices=("quick", "all"))
-    parser.add_argument("-n", dest="workers", type=int, default=None)
+    parser.add_argument("-n", dest="workers", type=int)
     options, rest = parser.parse_known_args()
-    sys.exit(main(options.tier, options.workers or WORKERS[options.tier], rest))
+    workers = WORKERS[options.tier] if options.workers is None else options.workers
+    sys.exit(main(options.tier, workers, rest))
