@@ -828,8 +828,8 @@ async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phone
     # With a single row in a large table, the LIMIT subquery ran again for each row: 30 pushes were claimed instead of
     # 16.
     go_on = threading.Event()
-    phones.inbox.answer = lambda _: (go_on.wait(15), None)[1]
     await phones.kill()
+    phones.inbox.answer = lambda _: (go_on.wait(15), None)[1]
     try:
         _, tokens, _ = await twenty_events(phones)
         await phones.stack.sql(MANY_LATER)
