@@ -40,9 +40,8 @@ SERVER_SETTINGS = {
 }
 FIRST_OWN_OID = 16_384  # types with lower ids are built in: the same in every database
 DESCRIBED: dict[frozenset[int], Any] = {}  # what `PooledConnection` has read
-ALREADY_DESCRIBED = types.SimpleNamespace(
-    name="described"
-)  # for asyncpg, which asks for the name of the statement that reads it
+# For asyncpg, which asks for the name of the statement that reads it.
+ALREADY_DESCRIBED = types.SimpleNamespace(name="described")
 GIVE_BACK_S = 1.0
 # After which a connection goes through the pool, which resets it and replaces worn ones; unused, after twice that.
 KEPT_S = 10.0
