@@ -27,6 +27,7 @@ from core.runtime.container import Runtime
 CSV, JSON = "text/csv", "application/json"
 PAGE = 200  # rows that are read at a time: the most that a list has
 LONGEST_S = 240.0  # real seconds to make a file
+END = {"type": "http.response.body", "body": b"", "more_body": False}
 FROM_ROUTING = ("path_template", "route_handler", "actor")  # keys of a scope that say what was answered
 
 
@@ -94,8 +95,10 @@ class ListFiles:
                 if refused is None:
                     await self._note(scope, query, file)
                     await _send(send, file, name=scope["path_template"].rstrip("/").rpartition("/")[2])
-                else:
-                    await _pass_on(scope, send, refused)
+            if refused is None:
+                await send(END)  # only now, because a client that has the whole file may ask for the next one
+            else:
+                await _pass_on(scope, send, refused)
         except DomainError as error:
             await refuse(scope, send, error)
 
@@ -154,6 +157,7 @@ async def _pass_on(scope: Scope, send: Send, page: ListAnswer) -> None:
 
 
 async def _send(send: Send, file: ListFile, *, name: str) -> None:
+    """Send a file, but for END."""
     headers = [
         (b"content-type", b"text/csv; charset=utf-8; header=present"),
         (b"content-disposition", f'attachment; filename="{name}.csv"'.encode()),
@@ -161,4 +165,3 @@ async def _send(send: Send, file: ListFile, *, name: str) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     for part in file.parts():
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b"", "more_body": False})

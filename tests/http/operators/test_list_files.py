@@ -34,6 +34,8 @@ ADDED = """WITH added AS (
 HELD = """INSERT INTO cluster_leases (name, holder, until_real_at) VALUES ($1, gen_random_uuid(), now() + $2 * interval '1 s')
   ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until_real_at = excluded.until_real_at"""
 
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'"
+
 
 async def answered(client: Device, path: str, **query: Any) -> tuple[aiohttp.ClientResponse, str]:
     """Ask for a file; return the answer and its text."""
@@ -107,6 +109,23 @@ async def test_operator_gets_one_file_at_a_time(world: World) -> None:
     await file_of((await an_operator(world, {"mitras": "read"})).client, MITRAS)  # another operator's
     await world.stack.sql(HELD, lease_of(operator), -1)
     await file_of(operator.client, MITRAS)
+    await file_of(operator.client, MITRAS)
+
+
+async def test_file_ends_when_the_next_one_may_be_asked_for(world: World) -> None:
+    operator = await an_operator(world, {"mitras": "read"})
+    stack = world.stack
+    await stack.sql(HELD, lease_of(operator), -1)
+    async with stack.transaction() as of_lease:
+        async with stack.transaction() as of_audit:
+            await of_audit.execute("LOCK TABLE operator_audit_log IN SHARE MODE")
+            asked = asyncio.create_task(file_of(operator.client, MITRAS))
+            await world.until(lambda: stack.sql(WAITING, "operator_audit_log"), lambda rows: rows)
+            await of_lease.execute("SELECT 1 FROM cluster_leases WHERE name = $1 FOR UPDATE", lease_of(operator))
+        await world.until(lambda: stack.sql(WAITING, "cluster_leases"), lambda rows: rows)
+        await asyncio.wait([asked], timeout=0.3)
+        assert not asked.done()
+    await asked
     await file_of(operator.client, MITRAS)
 
 
