@@ -29,27 +29,58 @@ async def run(runtime: Runtime, heard: Subscription) -> None:
         by_channel = {channels.of_recipient(user_id): user_id for user_id in user_ids}
         return {by_channel[name] for name in await heard.unheard(by_channel)}
 
-    many = push_fallback.PLAN_AT_ONCE
     planner = push_fallback.UnheardPlanner(unheard)
-    async with asyncio.TaskGroup() as group:  # separate tasks, so that a slow provider does not delay planning
-        group.create_task(_again_and_again(runtime, planner.plan, many=many, every_s=TICK_S))
-        group.create_task(_again_and_again(runtime, push_fallback.plan_events, many=many, every_s=TICK_S))
-        group.create_task(_again_and_again(runtime, push_fallback.plan_chats, many=many, every_s=CHATS_S))
-        group.create_task(_keep_sending(runtime))
+    new, late, due = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:  # separate tasks, so that a slow provider or bus does not delay the others
+        group.create_task(_keep_looking(runtime, new=new, late=late, due=due))
+        group.create_task(_keep_planning(runtime, planner.plan, new, due=due))
+        group.create_task(_keep_planning(runtime, push_fallback.plan_events, late, due=due))
+        group.create_task(_keep_planning_chats(runtime, due=due))
+        group.create_task(_keep_sending(runtime, due))
 
 
-async def _again_and_again(
-    runtime: Runtime, work: Callable[[Runtime], Awaitable[int]], *, many: int, every_s: float
-) -> None:
+async def _keep_looking(runtime: Runtime, *, new: asyncio.Event, late: asyncio.Event, due: asyncio.Event) -> None:
+    """Wake the tasks that have something to do: one look for all of them, because most looks find nothing."""
     while True:
-        await real_sleep(every_s)
+        await real_sleep(TICK_S)
         try:
-            while await work(runtime) >= many:
-                continue
+            work = await push_fallback.work(runtime)
         except Unavailable:
             continue
         except Exception:
-            log.exception("planning pushes failed")
+            log.exception("looking for pushes failed")
+            continue
+        for event, is_wanted in ((new, work.is_new), (late, work.is_late), (due, work.is_due)):
+            if is_wanted:
+                event.set()
+
+
+async def _keep_planning(
+    runtime: Runtime, plan: Callable[[Runtime], Awaitable[int]], wanted: asyncio.Event, *, due: asyncio.Event
+) -> None:
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        await _plan_all(runtime, plan, due=due)
+
+
+async def _keep_planning_chats(runtime: Runtime, *, due: asyncio.Event) -> None:
+    while True:
+        await real_sleep(CHATS_S)
+        await _plan_all(runtime, push_fallback.plan_chats, due=due)
+
+
+async def _plan_all(runtime: Runtime, plan: Callable[[Runtime], Awaitable[int]], *, due: asyncio.Event) -> None:
+    planned = push_fallback.PLAN_AT_ONCE
+    try:
+        while planned >= push_fallback.PLAN_AT_ONCE:
+            planned = await plan(runtime)
+            if planned:
+                due.set()
+    except Unavailable:
+        return
+    except Exception:
+        log.exception("planning pushes failed")
 
 
 class Sends:
@@ -93,8 +124,8 @@ class Sends:
             await push_fallback.settle(self._runtime, results)
 
 
-async def _keep_sending(runtime: Runtime) -> None:
-    """Keep up to SENDS sends under way, so that a slow send holds up no other."""
+async def _keep_sending(runtime: Runtime, due: asyncio.Event) -> None:
+    """Keep up to SENDS sends under way while pushes are `due`, so that a slow send holds up no other."""
     sends = Sends(runtime)
     async with asyncio.TaskGroup() as group:
         group.create_task(sends.keep_storing())
@@ -105,7 +136,8 @@ async def _keep_sending(runtime: Runtime) -> None:
             if len(taken) == free:
                 await sends.some_ended()
             else:  # nothing else is due
-                await real_sleep(TICK_S)
+                await due.wait()
+                due.clear()
 
 
 async def _claimed(runtime: Runtime, free: int) -> list[Push]:

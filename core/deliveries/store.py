@@ -111,9 +111,21 @@ async def unacknowledged(reader: Reader, recipient_ids: Sequence[str], *, within
     return found
 
 
-async def is_any_unacknowledged(reader: Reader, *, older_than_s: float) -> bool:
-    """Return whether `claim_unacknowledged` would find a delivery, in one statement without a transaction."""
-    return await reader.fetchval(SQL["is_any_unacknowledged"], older_than_s)
+@attrs.frozen(kw_only=True)
+class Work:
+    """What pushes there are to plan, for new and for late deliveries (`unpushed`, `claim_unacknowledged`), and whether
+    planned ones are due.
+    """
+
+    is_new: bool
+    is_late: bool
+    is_due: bool
+
+
+async def work(reader: Reader, *, late_after_s: float) -> Work:
+    """Look for work, in one statement without a transaction. A delivery is late after `late_after_s` real seconds."""
+    (row,) = await reader.fetch(SQL["work"], late_after_s)
+    return Work(**dict(row))
 
 
 async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:

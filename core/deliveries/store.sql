@@ -177,13 +177,24 @@ CROSS JOIN LATERAL (
   LIMIT 200
 ) AS d;
 
--- name: is_any_unacknowledged
--- Whether a claim of deliveries that are unacknowledged for $1 seconds would find one.
-SELECT EXISTS(
-  SELECT 1
-  FROM deliveries
-  WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
-);
+-- name: work
+-- Whether deliveries without a push are new (of the last $1 seconds) or late, and whether a push is due.
+SELECT
+  EXISTS(
+    SELECT 1
+    FROM deliveries
+    WHERE pushed_real_at IS NULL AND created_at >= statement_timestamp() - make_interval(secs => $1)
+  ) AS is_new,
+  EXISTS(
+    SELECT 1
+    FROM deliveries
+    WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
+  ) AS is_late,
+  EXISTS(
+    SELECT 1
+    FROM pushes
+    WHERE due_real_at <= statement_timestamp()
+  ) AS is_due;
 
 -- name: unpushed
 -- Up to $2 deliveries after ($3, $4) of the last $1 seconds that are unacknowledged and not claimed, the oldest first.

@@ -18,6 +18,7 @@ from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
 from core.deliveries.stages import TrailMark, TrailStage
+from core.deliveries.store import Work
 from core.events.notices import Notice
 from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
@@ -32,14 +33,17 @@ Unheard = Callable[[set[str]], Awaitable[set[str]]]  # of users, those who surel
 log = logs.get("push")
 
 
+async def work(runtime: Runtime) -> Work:
+    """Look whether UnheardPlanner, `plan_events` or `claim_due` has something to do. Raises Unavailable."""
+    return await deliveries.work(runtime.db, late_after_s=runtime.settings.push_ack_seconds)
+
+
 async def plan_events(runtime: Runtime) -> int:
     """Plan a push for each device of the recipients of events that were not acknowledged in time.
 
     Returns the number of events. Raises Unavailable.
     """
     ack_s = runtime.settings.push_ack_seconds
-    if not await deliveries.is_any_unacknowledged(runtime.db, older_than_s=ack_s):
-        return 0
     async with runtime.transaction() as tx:
         notices = await deliveries.claim_unacknowledged(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
         await _plan(runtime, tx, notices)
