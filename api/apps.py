@@ -1,5 +1,6 @@
 """The two applications, public and internal: their routes, dependencies and error handlers."""
 
+from functools import cache
 from typing import Any
 
 from litestar import Litestar
@@ -113,12 +114,18 @@ def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
     return CORSConfig(allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"], expose_headers=EXPOSED)
 
 
-def _app(
-    runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None, signs: SignsOfLife | None = None
-) -> Litestar:
-    if runtime.settings.docs_enabled:
-        routes = [*routes, *swagger.routes(listener=audience, document=lambda: interface(audience))]
-    check_declared(routes, listener=audience)
+@cache
+def _documents(listener: str) -> tuple[Any, ...]:
+    return tuple(swagger.routes(listener=listener, document=lambda: interface(listener)))
+
+
+@cache
+def _registered(routes: tuple[Any, ...], listener: str, origins: tuple[str, ...]) -> Litestar:
+    """Return an application that has its routes, and no runtime yet.
+
+    Registration takes a tenth of a second. A parent of forked processes does it once for all of them.
+    """
+    check_declared(routes, listener=listener)
     return Litestar(
         routes,
         dependencies={
@@ -127,11 +134,19 @@ def _app(
         },
         before_request=admit,
         exception_handlers=errors.HANDLERS,
-        state=State({"runtime": runtime, "audience": audience, "availability": Availability(), "signs": signs}),
-        cors_config=cors,
+        cors_config=_cors(origins),
         openapi_config=None,
         logging_config=None,
     )
+
+
+def _app(runtime: Runtime, routes: list[Any], *, listener: str, signs: SignsOfLife | None = None) -> Gatekeeper:
+    settings = runtime.settings
+    origins = settings.public_cors_origins if listener == "public" else settings.internal_cors_origins
+    documents = _documents(listener) if settings.docs_enabled else ()
+    app = _registered((*routes, *documents), listener, origins)
+    app.state = State({"runtime": runtime, "audience": listener, "availability": Availability(), "signs": signs})
+    return Gatekeeper(app, runtime, listener=listener, cors=app.cors_config)
 
 
 def public_app(runtime: Runtime, signs: SignsOfLife | None = None) -> Gatekeeper:
@@ -143,14 +158,10 @@ def public_app(runtime: Runtime, signs: SignsOfLife | None = None) -> Gatekeeper
     routes = [*PUBLIC, *client_library.ROUTES, *(DEVELOPMENT if settings.development_routes else [])]
     routes += dev_pay.ROUTES if settings.development_payment_page else []
     routes += dev_identity.ROUTES if settings.development_identities else []
-    cors = _cors(settings.public_cors_origins)
-    app = _app(runtime, routes, audience="public", cors=cors, signs=signs)
-    return Gatekeeper(app, runtime, listener="public", cors=cors)
+    return _app(runtime, routes, listener="public", signs=signs)
 
 
 def internal_app(runtime: Runtime) -> Gatekeeper:
     """Return the application of the internal listener: the control center's routes."""
-    cors = _cors(runtime.settings.internal_cors_origins)
-    routes = [*INTERNAL, *control_center.ROUTES, *(dev_seed.ROUTES if runtime.settings.development_routes else [])]
-    app = _app(runtime, routes, audience="internal", cors=cors)
-    return Gatekeeper(app, runtime, listener="internal", cors=cors)
+    development = dev_seed.ROUTES if runtime.settings.development_routes else []
+    return _app(runtime, [*INTERNAL, *control_center.ROUTES, *development], listener="internal")

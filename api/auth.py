@@ -1,6 +1,6 @@
 """Access control: each route declares who may call it, and one guard enforces it (docs/invariants.md#rule-9)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -106,7 +106,7 @@ def operators(
     )
 
 
-def check_declared(routes: list[Any], *, listener: str) -> None:
+def check_declared(routes: Iterable[Any], *, listener: str) -> None:
     """Check that every route declares its access and belongs to this listener.
 
     Raises RuntimeError if one does not.
