@@ -57,7 +57,8 @@ class Embedded:
     ) -> None:
         """Configure the servers. Without `durable` they are faster, for tests: see FAST_SETTINGS.
 
-        `template` is the cluster folder of a stopped PostgreSQL. A new cluster is a copy of it instead of an empty one.
+        `template` is the cluster folder of a stopped PostgreSQL with our database. A new cluster is a copy of it instead
+        of an empty one.
         """
         self._data_dir = data_dir.resolve()
         self._template = template
@@ -103,8 +104,9 @@ class Embedded:
         self._ports = ownership.choose_ports(note)  # Only now, because an orphan may have held the recorded ports.
         for name, launch in self._launch.items():
             self._processes[name] = launch()
-        psql = [self._binaries / "psql", "-XqAt", "-h", HOST, "-p", self._ports["postgres"], "-U", "postgres"]
-        programs.run([*psql, "-v", "ON_ERROR_STOP=1"], self._account, CREATE_DATABASE)
+        if self._template is None:
+            psql = [self._binaries / "psql", "-XqAt", "-h", HOST, "-p", self._ports["postgres"], "-U", "postgres"]
+            programs.run([*psql, "-v", "ON_ERROR_STOP=1"], self._account, CREATE_DATABASE)
         return self._write_note()
 
     def stop(self) -> None:
