@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from core.base.actor import UserType
 from core.base.errors import Unauthenticated
 from core.security.access import AccessClaims, AccessTokens, audience_of
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 FIRST, SECOND = ("new", b"n" * 32), ("old", b"o" * 32)
@@ -173,7 +174,7 @@ def test_access_token_without_one_of_its_claims_is_refused(claim: str):
     refused(signed({k: v for k, v in CLAIMS.items() if k != claim}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "value"),
     [
         ("sub", "somebody"), ("sub", 7), ("sub", None), ("sid", "x"), ("sid", None), ("typ", "admin"), ("typ", None),

@@ -85,7 +85,7 @@ def test_frame_types_equal_the_documented_ones():
     assert {path: set(kinds) for path, kinds in GOOD.items()} == {path: set(kinds) for path, kinds in TYPES.items()}
 
 
-@pytest.mark.parametrize(("path", "kind"), EVERY)
+@for_each(("path", "kind"), EVERY)
 def test_every_frame_is_parsed_and_keeps_its_ref(path: str, kind: str):
     frame = read(path, json.dumps({"type": kind, **GOOD[path][kind], "ref": "r7"}))
     assert (frame.__struct_config__.tag, frame.ref) == (kind, "r7")
@@ -94,7 +94,7 @@ def test_every_frame_is_parsed_and_keeps_its_ref(path: str, kind: str):
     assert read(path, json.dumps({"type": kind, **GOOD[path][kind]})).ref is None
 
 
-@pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
+@for_each(("path", "kind", "field"), FIELDS)
 def test_frame_without_a_required_field_is_invalid_and_returns_its_ref(path: str, kind: str, field: str):
     fields = {name: value for name, value in GOOD[path][kind].items() if name != field}
     error = refused(path, {"type": kind, **fields, "ref": "r7"})
@@ -110,7 +110,7 @@ def test_frame_with_a_field_of_the_wrong_type_is_invalid(path: str, kind: str, f
     assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
 
 
-@pytest.mark.parametrize(("path", "kind"), EVERY)
+@for_each(("path", "kind"), EVERY)
 def test_frame_with_an_unknown_field_is_invalid(path: str, kind: str):
     assert refused(path, {"type": kind, **GOOD[path][kind], "extra": 1}).code == "INVALID_FRAME"
 
@@ -155,9 +155,7 @@ def test_frame_without_a_type_is_invalid(kind: Any):
     assert refused("chat", {"ref": "r"}).ref == "r"
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "{", "[]", "null", "7", '"ping"', "{}", "nonsense", '{"type":', "\0", "[" * 5000]
-)
+@for_each("text", ["", " ", "{", "[]", "null", "7", '"ping"', "{}", "nonsense", '{"type":', "\0", "[" * 5000])
 def test_frame_that_is_not_an_object_is_invalid(text: str):
     assert refused("chat", text).code == "INVALID_FRAME"
 
@@ -204,7 +202,7 @@ def test_refusal_of_a_frame_with_half_a_character_has_its_ref(path: str, value: 
     assert (error.code, error.ref, error.field) == ("VALIDATION_ERROR", ref, field)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "part",
     ["[{", '{"ref":', '"\\', '"ref":"",', '"ref":', '"', '"",', "[]", "[1", "[[1]2]", '[""', "[[]1]", '["",', "[[]1]1", "][ ",
      "[" + '"",' * 19, "{[{}]}", '"\\""', '{"a"[1', "1,"],
@@ -220,15 +218,13 @@ def test_ref_of_a_hostile_frame_is_looked_for_in_a_moment(part: str):
         assert min(spent) < 0.002, data[:40]
 
 
-@pytest.mark.parametrize("fields", [
+@for_each("fields", [
     {"content": 'a "quoted" line\n[and] {more} \\ ' * 120, "client_message_id": ID},
     {"content": "\u4f60\u597d" * 2000}, {"content": "\U0001f600" * 1300},
     {"metadata": {"list": [{"id": at, "tags": ["a", [at]], "at": {"x": 1.5}} for at in range(60)]}},
     {"metadata": {f"name{at}": at for at in range(290)}},
 ])  # fmt: skip
-@pytest.mark.parametrize(
-    "ending", ['"more":nul}', '"more":"cut', '"more":' + '{"a":' * 1100 + "1" + "}" * 1100 + "}", ""]
-)
+@for_each("ending", ['"more":nul}', '"more":"cut', '"more":' + '{"a":' * 1100 + "1" + "}" * 1100 + "}", ""])
 def test_ref_of_a_large_frame_that_is_not_json_is_found_before_and_after_its_texts(fields: Any, ending: str):
     for frame in ({"ref": "r7", "type": "x", **fields}, {"type": "x", **fields, "ref": "r7"}):
         for ascii_only in (True, False):

@@ -112,7 +112,7 @@ def test_every_config_default_survives_storage(key: Key):
     assert key.shape is Shape.DOCUMENT or set(row) == {"value"}
 
 
-@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
+@for_each("key", [pytest.param(key, id=key.name) for key in NUMBERS])
 def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
     assert key.unit is not None
     assert key.bounds is not None
@@ -128,7 +128,7 @@ def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
         assert f"{low:,} to {high:,} {key.unit.word}" in refused(key, bad)
 
 
-@pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS if not key.fraction])
+@for_each("key", [pytest.param(key, id=key.name) for key in NUMBERS if not key.fraction])
 def test_config_number_that_is_not_an_integer_is_refused(key: Key):
     for value in (None, True, 5.0, "5", [5], {"value": 5}):
         assert "whole number" in refused(key, value), value
@@ -145,7 +145,7 @@ def test_mitra_silence_threshold_may_have_a_fraction():
         assert "a number from" in refused(key, bad, cadence_seconds=CADENCE)
 
 
-@pytest.mark.parametrize("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
+@for_each("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
 def test_config_flag_that_is_not_a_boolean_is_refused(key: Key):
     for value in (None, 0, 1, "true", [], {}):
         assert key.label.en in refused(key, value), value
@@ -169,7 +169,7 @@ def test_silence_threshold_is_never_shorter_than_a_heartbeat_interval(cadence: i
     refused(key, cadence - 1, cadence_seconds=cadence)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         None, [], {}, {"primary": SUPPORT["primary"]}, SUPPORT | {"third": SUPPORT["primary"]},
@@ -238,7 +238,7 @@ def test_mitra_with_timely_heartbeats_is_never_stale(threshold: float, cadence: 
     assert effective(values, cadence_seconds=cadence) == wanted
 
 
-@pytest.mark.parametrize("zone", ["Asia/Bandung", "UTC+7", "+07:00", "../etc/passwd", "", 7, None, ["UTC"]], ids=repr)
+@for_each("zone", ["Asia/Bandung", "UTC+7", "+07:00", "../etc/passwd", "", 7, None, ["UTC"]], ids=repr)
 def test_unknown_time_zone_is_refused(zone: Any):
     key = KEYS["business_time_zone"]
     refused(key, zone)
@@ -255,9 +255,7 @@ def test_version_of_three_numbers_is_accepted(value: str | None):
     check(KEYS["minimum_version_android"], value)
 
 
-@pytest.mark.parametrize(
-    "value", ["", "1", "1.4", "1.4.0.1", "v1.4.0", "1.04.0", "1.4.0 ", "1.4.x", "1.4.0-b", 1.4, True, []]
-)
+@for_each("value", ["", "1", "1.4", "1.4.0.1", "v1.4.0", "1.04.0", "1.4.0 ", "1.4.x", "1.4.0-b", 1.4, True, []])
 def test_other_versions_are_refused(value: Any):
     assert "1.4.0" in refused(KEYS["minimum_version_ios"], value)
 
@@ -267,7 +265,7 @@ def test_notice_in_both_languages_is_accepted(until: str | None):
     check(KEYS["maintenance"], {**NOTICE, "until": until})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         {},

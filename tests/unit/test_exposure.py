@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.security.exposure import ExposedDevelopment, ExposureCheck, HttpsRequired
 from core.settings.environment import read
+from tests.each import for_each
 from tests.unit.test_settings_reading import PRODUCTION
 
 DEVELOPMENT = ExposureCheck(read({}))
@@ -53,13 +54,13 @@ def test_request_of_this_machine_is_served(word: str):
     assert not refused(forwarded=(f"{word}, 127.0.0.1", word))
 
 
-@pytest.mark.parametrize("host", [*HOSTS, None, ""])
+@for_each("host", [*HOSTS, None, ""])
 def test_host_that_names_this_machine_is_served(host: str | None):
     assert not refused(host=host)
     assert not refused(client="", host=host)  # by a Unix socket
 
 
-@pytest.mark.parametrize("word", ELSEWHERE)
+@for_each("word", ELSEWHERE)
 def test_any_word_that_names_another_machine_is_refused(word: str):
     assert refused(client=word)
     assert refused(forwarded=(f"127.0.0.1, {word}",))
@@ -78,8 +79,8 @@ def test_any_headers_are_judged(host: str, forwarded: list[str]):
     refused(host=host, forwarded=tuple(forwarded))
 
 
-@pytest.mark.parametrize("environ", [{"ALLOW_EXPOSED_DEVELOPMENT": "true"}, PRODUCTION])
-@pytest.mark.parametrize("word", ELSEWHERE)
+@for_each("environ", [{"ALLOW_EXPOSED_DEVELOPMENT": "true"}, PRODUCTION])
+@for_each("word", ELSEWHERE)
 def test_allowed_development_and_production_serve_other_machines(environ: dict[str, str], word: str):
     check = ExposureCheck(read(environ))
     assert check.refusal_of(path="/api", client=word, forwarded=(word,), host=word, scheme="https") is None
@@ -89,7 +90,7 @@ def test_test_environment_refuses_other_machines_too():
     assert refused(ExposureCheck(read({"ENVIRONMENT": "test"})), client="203.0.113.9")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scheme", "expected"),
     [(None, None), ("", None), ("https", None), ("wss", None), ("http", HttpsRequired), ("HTTP", HttpsRequired),
      ("ws", HttpsRequired), (" http , https", HttpsRequired), ("https, http", None)],

@@ -22,6 +22,7 @@ from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityKeys
 from core.security import identity
 from core.security.identity import IdentityClaims, IdentityTokenInvalid
+from tests.each import for_each
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
 
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)
@@ -73,9 +74,7 @@ def test_identity_token_with_one_of_the_audiences_is_accepted(audience: Any) -> 
     assert said(aud=audience).subject == "s-1"
 
 
-@pytest.mark.parametrize(
-    "audience", [None, "", "other", ["other"], [], [5], {"app": 1}, 5, True, "APP", "app ", ["app", 5]]
-)
+@for_each("audience", [None, "", "other", ["other"], [], [5], {"app": 1}, 5, True, "APP", "app ", ["app", 5]])
 def test_identity_token_with_another_audience_is_refused(audience: Any) -> None:
     invalid(aud=audience)
 
@@ -85,7 +84,7 @@ def test_identity_token_of_each_issuer_is_accepted(issuer: str) -> None:
     assert said(iss=issuer).subject == "s-1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "issuer", [None, "", "https://p.example.test/", "http://p.example.test", [ISSUERS[0]], 5, {}, "P.EXAMPLE.TEST"]
 )
 def test_identity_token_of_another_issuer_is_refused(issuer: Any) -> None:
@@ -100,16 +99,12 @@ def test_identity_token_is_refused_from_its_exp() -> None:
     assert said(exp=NOW.timestamp() + 0.5).subject == "s-1"
 
 
-@pytest.mark.parametrize(
-    "exp", [None, "9999999999", "soon", True, [9999999999], {}, 0, -1, float("nan"), float("-inf")]
-)
+@for_each("exp", [None, "9999999999", "soon", True, [9999999999], {}, 0, -1, float("nan"), float("-inf")])
 def test_identity_token_with_an_invalid_exp_is_refused(exp: Any) -> None:
     invalid(exp=exp)
 
 
-@pytest.mark.parametrize(
-    "iat", [None, str(ISSUED), True, [ISSUED], {}, ISSUED + 61, float("nan"), float("inf"), 10**400]
-)
+@for_each("iat", [None, str(ISSUED), True, [ISSUED], {}, ISSUED + 61, float("nan"), float("inf"), 10**400])
 def test_identity_token_with_an_invalid_iat_is_refused(iat: Any) -> None:
     invalid(iat=iat, exp=ISSUED + 600)
 
@@ -134,7 +129,7 @@ def test_replay_key_of_a_token_does_not_depend_on_its_signature() -> None:
     assert identity.digest_of(token) != identity.digest_of(signed({**GOOD, "sub": "s-2"}, EC_KEY))
 
 
-@pytest.mark.parametrize("subject", [None, "", 5, True, ["s"], {}, "x" * 256, "a\0b", "\ud800", "a\udfffb"])
+@for_each("subject", [None, "", 5, True, ["s"], {}, "x" * 256, "a\0b", "\ud800", "a\udfffb"])
 def test_identity_subject_must_have_1_to_255_characters(subject: Any) -> None:
     invalid(sub=subject)
 
@@ -149,12 +144,12 @@ def test_verified_email_is_returned(verified: Any) -> None:
     assert said(email="a@example.test", email_verified=verified).email == "a@example.test"
 
 
-@pytest.mark.parametrize("verified", [False, "false", None, "", 1, "1", "yes", [True], {}, "none"])
+@for_each("verified", [False, "false", None, "", 1, "1", "yes", [True], {}, "none"])
 def test_unverified_email_is_dropped(verified: Any) -> None:
     assert said(email="a@example.test", email_verified=verified).email is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "email",
     [None, "", "x", "@", 5, ["a@example.test"], "a" * 244 + "@example.test", "a\0@example.test", "\ud800@example.test"],
 )
@@ -172,9 +167,7 @@ def test_identity_nonce_matches_as_is_or_hashed() -> None:
     assert said("é名", nonce=hashlib.sha256("é名".encode()).hexdigest()).subject == "s-1"
 
 
-@pytest.mark.parametrize(
-    "claim", ["n-2", "", "N-1", 5, True, ["n-1"], {}, hashlib.sha256(b"n-2").hexdigest(), "n-1 ", "\ud800"]
-)
+@for_each("claim", ["n-2", "", "N-1", 5, True, ["n-1"], {}, hashlib.sha256(b"n-2").hexdigest(), "n-1 ", "\ud800"])
 def test_identity_token_with_another_nonce_is_refused(claim: Any) -> None:
     invalid("n-1", nonce=claim)
     invalid("n-1", nonce=claim, nonce_supported=False)
@@ -196,7 +189,7 @@ def test_identity_token_of_a_device_without_nonce_support_is_accepted(supported:
     assert said("n-1", nonce_supported=supported).subject == "s-1"
 
 
-@pytest.mark.parametrize("supported", [None, True, "true", "", 0, "no", [], {}])
+@for_each("supported", [None, True, "true", "", 0, "no", [], {}])
 def test_identity_token_without_its_nonce_is_refused_where_supported(supported: Any) -> None:
     invalid("n-1", nonce_supported=supported)
 
@@ -259,7 +252,7 @@ def test_symmetric_key_in_the_key_set_is_refused() -> None:
         identity.verify(token, jwt.PyJWK(secret), audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW)
 
 
-@pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'"x"', b"5", b"{", b"\xff", b"[" * 9_000, b'{"sub": "s-1"'])
+@for_each("payload", [b"", b"[]", b"null", b'"x"', b"5", b"{", b"\xff", b"[" * 9_000, b'{"sub": "s-1"'])
 def test_signed_payload_that_is_not_a_claims_object_is_refused(payload: bytes) -> None:
     with pytest.raises(IdentityTokenInvalid):
         check(signed(None, raw=payload))
@@ -279,7 +272,7 @@ def test_key_id_that_is_not_a_string_is_refused(kid: Any) -> None:
         identity.key_id_of(header({"alg": "RS256", "kid": kid}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "token", ["", ".", "..", "x", "a.b.c", "é.é.é", header([]), header("x"), header({}), "." * 999, "\ud800.x.y", " "]
 )
 def test_text_that_is_not_a_token_has_no_key_id(token: str) -> None:

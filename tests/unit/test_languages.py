@@ -1,15 +1,15 @@
 """Which language a client asks for; pure functions."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.languages import MAX_HEADER, Language, Text, parse_locale, preferred
+from tests.each import for_each
 
 ID, EN = Language.INDONESIAN, Language.ENGLISH
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "language"),
     [
         (None, None), ("", None), ("id", ID), ("en", EN), ("id-ID,id;q=0.9,en-US;q=0.8,en;q=0.7", ID),
@@ -50,7 +50,7 @@ def test_accept_language_beyond_its_maximum_length_is_ignored():
     assert preferred("fr," * (MAX_HEADER // 3) + "xx,id") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "language"),
     [(None, None), ("id", ID), ("en", EN), ("EN", EN), ("id-ID", ID), (" en ", EN), ("fr", None), ("", None), ("id,en", None),
      ("en_US", EN), ("en_ID", EN), ("EN_us", EN), ("en_US.UTF-8", EN), ("en.UTF-8", EN), ("id_ID", ID), ("in_ID", ID), ("IN", ID),

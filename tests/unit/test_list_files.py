@@ -20,6 +20,7 @@ from core.base.field_types import Person
 from core.base.pages import Items
 from core.desk import list_files
 from core.desk.list_files import FORMULAS, ListFile, cell, masked
+from tests.each import for_each
 
 # Routes whose answer has lists, but is not one.
 NO_LISTS = {
@@ -74,7 +75,7 @@ def test_columns_are_the_fields_and_those_of_their_objects() -> None:
     assert read(file) == [["id", "mitra.id", "mitra.display_name", "tags"], ["1", "", "", '["a", "é"]']]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "shown"),
     [
         ("=1+1", "'=1+1"), ("+62812", "'+62812"), ("-1", "'-1"), ("@sum", "'@sum"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"),

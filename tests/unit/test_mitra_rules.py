@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from core.accounts.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, MitraPresence, check_available
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 STALE_S = 45
@@ -26,7 +27,7 @@ def refusal(presence: MitraPresence, policy: AvailabilityPolicy) -> type[Excepti
     return None
 
 
-@pytest.mark.parametrize(("active", "online", "signed_in", "blocked"), list(itertools.product(*[(True, False)] * 4)))
+@for_each(("active", "online", "signed_in", "blocked"), list(itertools.product(*[(True, False)] * 4)))
 def test_mitra_is_available_exactly_if_active_online_signed_in_fresh_unblocked_and_below_capacity(
     active: bool, online: bool, signed_in: bool, blocked: bool
 ):

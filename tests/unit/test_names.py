@@ -4,6 +4,7 @@ import pytest
 
 from core.base import names
 from core.base.errors import ValidationFailed
+from tests.each import for_each
 
 
 def reason(name: str) -> str:
@@ -15,7 +16,7 @@ def reason(name: str) -> str:
     return field["message"].en
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "Dewi",
@@ -37,7 +38,7 @@ def test_name_outside_its_length_limits_is_refused(name: str):
     assert reason(name) == "must be 1 to 100 characters long"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sign",
     ["\n", "\r", "\t", "\0", "\x1b", "\x85", "\u2028", "\u2029", "\u202e", "\u2066", "\u200b", "\u200e", "\ufeff", "\u00ad",
      "\U000e0041", "\ud800"],

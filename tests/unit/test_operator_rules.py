@@ -17,6 +17,7 @@ from core.accounts.operators.rules import (
     requires_totp,
 )
 from core.base.errors import Forbidden
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 LOCKOUT = dt.timedelta(minutes=15)
@@ -42,7 +43,7 @@ def test_write_includes_read_and_star_includes_every_area(permissions: dict[str,
             require(permissions, area, level)
 
 
-@pytest.mark.parametrize("area", AREAS)
+@for_each("area", AREAS)
 def test_administrator_has_every_permission(area: str):
     require(ADMINISTRATOR, area, "read")
     require(ADMINISTRATOR, area, "write")

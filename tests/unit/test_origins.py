@@ -1,8 +1,7 @@
 """Which origins have the service's own host."""
 
-import pytest
-
 from realtime.admission import is_own_host
+from tests.each import for_each
 
 SAME = (
     ("https://api.example.com", "api.example.com"),
@@ -32,11 +31,11 @@ OTHER = (
 )
 
 
-@pytest.mark.parametrize(("origin", "host"), SAME)
+@for_each(("origin", "host"), SAME)
 def test_origin_with_the_host_of_the_request_is_own(origin: str, host: str) -> None:
     assert is_own_host(origin, host)
 
 
-@pytest.mark.parametrize(("origin", "host"), OTHER)
+@for_each(("origin", "host"), OTHER)
 def test_origin_with_another_host_or_port_is_foreign(origin: str, host: str) -> None:
     assert not is_own_host(origin, host)

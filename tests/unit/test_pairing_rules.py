@@ -43,7 +43,7 @@ TALLIES = [
     for still_open in range(asked - rejected + 1)
     for eligible in (True, False)
 ]
-EVERY = pytest.mark.parametrize(("tally", "eligible"), TALLIES)
+EVERY = for_each(("tally", "eligible"), TALLIES)
 
 
 def searching(*, is_targeted: bool, left: dt.timedelta = 100 * SECOND, number: int = 1) -> Search:

@@ -11,6 +11,7 @@ from core.base.errors import Unavailable, ValidationFailed
 from core.base.languages import Language
 from core.security import passwords
 from core.security.passwords import HASHES_AT_ONCE, MAX_HASHES, PasswordHasher
+from tests.each import for_each
 
 GOOD = "correct horse battery"
 
@@ -20,7 +21,7 @@ def test_password_of_12_characters_to_72_bytes_is_accepted(password: str):
     passwords.check_new(password)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "password",
     ["", "short", "abcdefghij1", "x1y2" * 18 + "z", "é1yz" * 15, "password1234", "PassWord1234", "1" * 20, "abababababab",
      "good password\0"],
@@ -32,7 +33,7 @@ def test_invalid_password_is_refused_with_its_field(password: str):
     assert [field["field"] for field in caught.value.details["fields"]] == ["password"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "password",
     ["1q2w3e4r5t6y", "1qaz2wsx3edc", "password12345", "Administrator", "qwertyqwerty", "123456123456", "P@ssw0rd!2026!",
      "adminadminadmin", "987654321098", "012345678901", "changeme-123", "iloveyouiloveyou", "Rahasia12345",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from core.base import phones
 from core.base.errors import ValidationFailed
+from tests.each import for_each
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_landline_premium_and_toll_free_numbers_are_refused(text: str, countries
     assert reason(text, *countries) == "must be a mobile number"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -140,14 +141,14 @@ def test_digits_of_a_result_are_the_digits_of_the_text(text: str):
 REFUSED = "OoIlABCx\u041e\u00b2\u2460\u200b\u00ad\ufeff\u0301#*;=,'_:\0\x1c"
 
 
-@pytest.mark.parametrize("sign", list(REFUSED))
+@for_each("sign", list(REFUSED))
 def test_sign_that_is_neither_digit_nor_separator_is_refused_and_not_searched_as_a_number(sign: str):
     for text in (f"0812345{sign}67890", f"{sign}081234567890", f"081234567890{sign}"):
         assert reason(text).startswith("must be a phone number: digits")
         assert phones.like_numbers(text) == []
 
 
-@pytest.mark.parametrize("text", ["Dewi", "+", "()", "tel:", "0812 Dewi", "62+812", "++62812", "", None])
+@for_each("text", ["Dewi", "+", "()", "tel:", "0812 Dewi", "62+812", "++62812", "", None])
 def test_text_that_is_no_number_is_searched_as_a_name_only(text: str | None):
     assert phones.like_numbers(text) == []
 

@@ -8,6 +8,7 @@ import pytest
 
 from core.payments.pricing import rules
 from core.payments.pricing.rules import DiscountNotEligible, Past, Promotion
+from tests.each import for_each
 
 eligible = functools.partial(rules.eligible, requires_identity=False)
 discounted = functools.partial(rules.discounted, requires_identity=False)
@@ -16,7 +17,7 @@ PROMOTION = Promotion(enabled=True, price_idr=2000, gimmick_price_idr=12000, dur
 NEW = Past(ever_paired=False, other_discounted_request=False, anonymous=False)
 
 
-@pytest.mark.parametrize(("enabled", "paired", "other"), list(itertools.product((True, False), repeat=3)))
+@for_each(("enabled", "paired", "other"), list(itertools.product((True, False), repeat=3)))
 def test_discount_requires_an_enabled_promotion_and_a_customer_without_a_past(enabled: bool, paired: bool, other: bool):
     promotion = attrs.evolve(PROMOTION, enabled=enabled)
     past = Past(ever_paired=paired, other_discounted_request=other, anonymous=True)
@@ -47,9 +48,7 @@ def test_discount_with_other_minutes_is_refused(minutes: int):
         discounted(PROMOTION, NEW, mode="chat", duration_minutes=minutes)
 
 
-@pytest.mark.parametrize(
-    ("anonymous", "required", "price"), list(itertools.product((True, False), (True, False), (0, 2000)))
-)
+@for_each(("anonymous", "required", "price"), list(itertools.product((True, False), (True, False), (0, 2000))))
 def test_anonymous_customer_gets_no_free_session_or_identity_discount(anonymous: bool, required: bool, price: int):
     promotion, past = attrs.evolve(PROMOTION, price_idr=price), attrs.evolve(NEW, anonymous=anonymous)
     may = not anonymous or (price > 0 and not required)

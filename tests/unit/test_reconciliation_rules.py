@@ -14,6 +14,7 @@ from core.payments.reconciliation.rules import (
     is_invoice_under_way,
 )
 from core.payments.states import PaymentStatus as P
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 D = InvoiceDifference
@@ -33,7 +34,7 @@ def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Know
     return KnownRequest(issued=Issued(expires_at=NOW, **{**fields, **more}), by_hand=by_hand, confirmed_at=at)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("invoice", "request_", "expected"),
     [
         (call(), known(P.CONSUMED), None),

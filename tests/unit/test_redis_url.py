@@ -3,6 +3,7 @@
 import pytest
 
 from core.settings.redis_url import Address, Layout, read
+from tests.each import for_each
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_passwords_are_not_shown(url: str):
     assert "hunter2" not in repr(read(url))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "localhost:6379",

@@ -15,6 +15,7 @@ from core.payments.reconciliation.rules import (
     refund_difference,
 )
 from core.payments.refunds.states import RefundStatus as S
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 D, R = RefundDifference, RefundStateThere
@@ -31,7 +32,7 @@ def known(status: S | None, action: A | None = None, refund_id: str | None = "rf
     return KnownRefund(action=action, status=status, amount=status and 12_000, gateway_refund_id=status and refund_id)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("refund", "failure", "expected"),
     [
         (report(), known(S.SUCCEEDED, A.REFUNDED), None),

@@ -26,6 +26,7 @@ from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.base.field_types import Id, Mode
 from core.base.languages import Language, Text
 from core.sessions.sensitivity import Sensitivity
+from tests.each import for_each
 
 ID = "01900000-0000-7000-8000-000000000008"
 CLASSES = [
@@ -88,7 +89,7 @@ def test_unknown_fields_are_refused_by_name():
     assert fields({"name": "a", "extra": 1, "other": None}) == ["extra", "other"]
 
 
-@pytest.mark.parametrize("odd", ["", " ", "a, b", "a @ b", "a.b", "$", "ünknown", "unknown field: x"])
+@for_each("odd", ["", " ", "a, b", "a @ b", "a.b", "$", "ünknown", "unknown field: x"])
 def test_unknown_field_is_named_as_it_was_sent(odd: str):
     assert fields({"name": "a", odd: 1}) == [odd]
 
@@ -98,7 +99,7 @@ def test_missing_field_is_named():
     assert fields({"content": "hello"}, chat.messages.MessageBody) == ["client_message_id"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ("name", None), ("name", 7), ("name", ["a"]), ("name", {"a": 1}), ("name", True), ("note", 7), ("note", []),
@@ -129,7 +130,7 @@ def test_text_with_a_nul_is_refused_with_its_field(field: str):
     assert fields({"name": "a"} | {field: "a\0"}) == [field]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [("name", ""), ("name", "abcd"), ("note", ""), ("note", "abcd"), ("count", 0), ("count", 6), ("size", 0),
      ("size", 2**31), ("mode", "video"), ("mode", ""), ("topic", "secret")],
@@ -174,7 +175,7 @@ def test_other_signs_are_refused_in_each_code(cls: type, digits: str, sign: str)
         assert fields({**more, "code": f"abcd-{written}"}, cls) == ["code"] or (letters and sign in " -")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cls", "body", "field"),
     [
         (profile.ProfileBody, {"display_name": ""}, "display_name"),
@@ -233,8 +234,8 @@ def reads() -> Callable[[], int]:
     return lambda: Element.reads
 
 
-@pytest.mark.parametrize("field", ["bounded", "maybe", "named", "ceiling"])
-@pytest.mark.parametrize("element", ["x", 1])
+@for_each("field", ["bounded", "maybe", "named", "ceiling"])
+@for_each("element", ["x", 1])
 def test_too_long_list_or_map_is_refused_before_an_element_is_read(
     reads: Callable[[], int], field: str, element: Any
 ) -> None:
@@ -420,7 +421,7 @@ class Bounded:
 GOOD = {"code": "123456", "name": "x", "minutes": 1, "mode": "chat", "words": []}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "en", "id_"),
     [
         ("code", "1", "must be 6 characters long", "harus sepanjang 6 karakter"),

@@ -3,10 +3,9 @@
 import types
 from typing import Any
 
-import pytest
-
 from api.edge.rate_limits import RateLimits
 from core.settings.environment import read
+from tests.each import for_each
 
 ORIGIN = {"origin": "https://app.example.test"}
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
@@ -23,7 +22,7 @@ def charged(
     return [(charge.limit.name, charge.who) for charge in charges]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("listener", "path", "limit"),
     [
         ("public", "/.well-known/sesi-receipts.json", "static_files"),
@@ -45,8 +44,8 @@ def test_request_without_token_is_charged_to_its_address(listener: str, path: st
     assert charged(listener, path) == [(limit, "192.0.2.1")]
 
 
-@pytest.mark.parametrize("listener", ["public", "internal"])
-@pytest.mark.parametrize("path", ["/api/client/auth/me", "/internal/auth/login", WEBHOOK, "/healthz", "/nothing"])
+@for_each("listener", ["public", "internal"])
+@for_each("path", ["/api/client/auth/me", "/internal/auth/login", WEBHOOK, "/healthz", "/nothing"])
 def test_preflight_is_charged_to_the_bucket_of_static_files(listener: str, path: str) -> None:
     assert charged(listener, path, "OPTIONS", ORIGIN) == [("static_files", "192.0.2.1")]
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
+from tests.each import for_each
 
 R, S = Sensitivity.REGULAR, Sensitivity.SENSITIVE
 
@@ -13,9 +14,7 @@ def test_sensitivity_values_equal_the_documented_ones() -> None:
     assert [value.value for value in Sensitivity] == ["regular", "sensitive"]
 
 
-@pytest.mark.parametrize(
-    ("before", "wanted", "one_way"), list(itertools.product(Sensitivity, Sensitivity, (True, False)))
-)
+@for_each(("before", "wanted", "one_way"), list(itertools.product(Sensitivity, Sensitivity, (True, False))))
 def test_sensitivity_change_follows_the_table(before: Sensitivity, wanted: Sensitivity, one_way: bool) -> None:
     if (before, wanted, one_way) == (S, R, True):
         with pytest.raises(SensitivityLatched):

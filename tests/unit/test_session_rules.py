@@ -23,6 +23,7 @@ from core.sessions.rules import (
     warning_due,
 )
 from core.sessions.states import HELD, SessionStatus
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 MOMENT = dt.timedelta(microseconds=1)
@@ -45,7 +46,7 @@ def test_grace_period_lasts_five_minutes():
     assert dt.timedelta(minutes=5) == GRACE
 
 
-@pytest.mark.parametrize(("status", "side", "enabled"), list(itertools.product(SessionStatus, PARTIES, (True, False))))
+@for_each(("status", "side", "enabled"), list(itertools.product(SessionStatus, PARTIES, (True, False))))
 def test_early_end_has_the_documented_result_in_every_state(status: SessionStatus, side: UserType, enabled: bool):
     if status in ("closing", "completed"):
         assert may_end(status, side, early_end_enabled=enabled) is False

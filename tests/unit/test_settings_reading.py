@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from core.settings import settings
 from core.settings.environment import read
 from core.settings.settings import SettingsError, shown, variables
+from tests.each import for_each
 from tools.commands import trial
 
 SECRET = "k1:" + "s" * 32
@@ -68,7 +69,7 @@ def test_empty_environment_gives_the_documented_defaults():
     assert {name: getattr(found, name.lower()) for name in DEFAULTS} == DEFAULTS
 
 
-@pytest.mark.parametrize("name", [name for name, text in WRONG.items() if text])
+@for_each("name", [name for name, text in WRONG.items() if text])
 def test_invalid_variable_is_named_in_one_line_with_what_is_expected(name: str):
     message = error_of({name: WRONG[name]})
     assert message.startswith(f"{name}: expected ")
@@ -99,7 +100,7 @@ def test_test_numbers_are_read_with_their_days():
     assert read({}).otp_test_numbers == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "reason"),
     [
         ("081355557777:975310", "number in international form"),
@@ -132,12 +133,12 @@ def test_test_numbers_need_a_last_day_in_production():
     assert read({**PRODUCTION, "OTP_TEST_NUMBERS": f"{entry}:2020-01-31"}).otp_test_numbers[0].code == "975310"
 
 
-@pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "nan", "inf", "1_0", ".", "0", "-5", "٣٠"])
+@for_each("text", ["", "   ", "soon", "abc", "-", "12.5s", "nan", "inf", "1_0", ".", "0", "-5", "٣٠"])
 def test_blank_or_invalid_heartbeat_cadence_is_30(text: str):
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).mitra_heartbeat_cadence_seconds == 30
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "seconds"),
     [(" 12 ", 12), ("15.5", 15), ("15.0", 15), ("1.5e1", 15), ("+15", 15), ("0.5", 1), (".5", 1), ("3600.9", 3600)],
 )
@@ -198,8 +199,8 @@ def test_production_starts_with_its_own_secrets():
     assert not found.development_identities
 
 
-@pytest.mark.parametrize("unset", [None, "", "  "])
-@pytest.mark.parametrize("name", CHOSEN)
+@for_each("unset", [None, "", "  "])
+@for_each("name", CHOSEN)
 def test_production_without_a_choice_of_providers_is_refused(name: str, unset: str | None):
     environ = {one: value for one, value in {**PRODUCTION, name: unset}.items() if value is not None}
     message = error_of(environ)
@@ -230,7 +231,7 @@ def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
     assert not read({"ENVIRONMENT": environment, **gateway}).development_payment_page
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "named"),
     [
         ({"JWT_SECRETS": settings.DEVELOPMENT_JWT_SECRETS}, "JWT_SECRETS"),
@@ -318,9 +319,9 @@ ELSEWHERE = ["0.0.0.0", "::", "10.0.0.5", "sesi.internal", "0", "2001:db8::1"]
 HERE = ["127.0.0.1", "127.8.8.8", "::1", "localhost", "::ffff:127.0.0.1"]
 
 
-@pytest.mark.parametrize("environment", ["development", "test"])
-@pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("secret", [*OWN_SECRETS])
+@for_each("environment", ["development", "test"])
+@for_each("host", HOSTS)
+@for_each("secret", [*OWN_SECRETS])
 def test_listener_off_loopback_with_a_development_secret_is_refused(environment: str, host: str, secret: str):
     own = {name: value for name, value in OWN_SECRETS.items() if name != secret}
     environ = {"ENVIRONMENT": environment, host: "0.0.0.0", "ALLOW_EXPOSED_DEVELOPMENT": "true", **own}
@@ -330,8 +331,8 @@ def test_listener_off_loopback_with_a_development_secret_is_refused(environment:
     assert read({**environ, **OWN_SECRETS}).public_port == 8000
 
 
-@pytest.mark.parametrize("address", ELSEWHERE)
-@pytest.mark.parametrize("host", ["PUBLIC_HOST", "INTERNAL_HOST"])
+@for_each("address", ELSEWHERE)
+@for_each("host", ["PUBLIC_HOST", "INTERNAL_HOST"])
 def test_development_routes_off_loopback_require_the_setting(host: str, address: str):
     environ = {**OWN_SECRETS, host: address}
     assert error_of(environ).startswith(f"{host}: expected a loopback address, because it would offer the development")
@@ -377,7 +378,7 @@ def test_plain_http_to_a_name_that_looks_like_loopback_is_refused(url: str):
     assert error_of({**PRODUCTION, "OTP_HTTP_URL": url}).startswith("OTP_HTTP_URL: ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "redis://redis:6379/0",
@@ -398,7 +399,7 @@ def test_redis_of_another_machine_without_a_password_is_refused_in_production(ur
     read({**OWN_SECRETS, "REDIS_URL": url})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "redis://:hunter2@redis:6379/0",
@@ -434,7 +435,7 @@ REMOTE_DATABASES = [
 ]
 
 
-@pytest.mark.parametrize("url", REMOTE_DATABASES)
+@for_each("url", REMOTE_DATABASES)
 def test_database_without_required_tls_is_refused_in_production(url: str):
     message = error_of({**PRODUCTION, "DATABASE_URL": url})
     assert message.startswith("DATABASE_URL: expected sslmode=verify-full")
@@ -448,7 +449,7 @@ def test_replica_without_required_tls_is_refused_in_production():
     assert message.startswith("DATABASE_READ_URL: expected sslmode=verify-full")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "postgresql://u:p@db/sesi?sslmode=require",

@@ -11,9 +11,10 @@ from core.sessions import states as sessions
 from core.sessions.extensions import states as extensions
 from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.states import SessionStatus
+from tests.each import for_each
 
 
-@pytest.mark.parametrize(("before", "after"), list(itertools.product(ExtensionStatus, repeat=2)))
+@for_each(("before", "after"), list(itertools.product(ExtensionStatus, repeat=2)))
 def test_check_edge_raises_unless_the_table_has_the_edge(before: ExtensionStatus, after: ExtensionStatus):
     if before is ExtensionStatus.PENDING and after is not ExtensionStatus.PENDING:
         assert check_edge(extensions.EDGES, before, after) is after

@@ -147,7 +147,7 @@ def test_paid_call_without_a_required_field_is_an_invalid_payload(field: str):
     assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         *itertools.product(["id", "status", "amount"], [None, "", [], {}, True, 1.5]),
@@ -158,8 +158,8 @@ def test_field_of_the_wrong_type_counts_as_missing(field: str, value: Any):
     assert read_call(BODY | {field: value}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
-@pytest.mark.parametrize("value", ["1e999", "NaN", "Infinity", "-Infinity"])
-@pytest.mark.parametrize("field", ["amount", "paid_amount"])
+@for_each("value", ["1e999", "NaN", "Infinity", "-Infinity"])
+@for_each("field", ["amount", "paid_amount"])
 def test_infinite_or_nan_amount_is_an_invalid_payload(field: str, value: str):
     body = json.loads(json.dumps(BODY | {field: "@"}).replace('"@"', value))
     assert read_call(body, app_tag="sesi") is CallCase.INVALID_PAYLOAD
@@ -175,9 +175,7 @@ def test_invoice_id_that_does_not_fit_its_column_is_an_invalid_payload():
         assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
-@pytest.mark.parametrize(
-    "value", ["", 0, 17, -1.5, 10**400, "order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000]
-)
+@for_each("value", ["", 0, 17, -1.5, 10**400, "order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000])
 def test_external_id_that_is_not_a_uuid_belongs_to_another_app(value: Any):
     assert read_call(BODY | {"external_id": value}, app_tag="sesi") is CallCase.NON_UUID
 
@@ -226,7 +224,7 @@ def test_whole_idr_returns_an_integer_that_fits_the_column_or_none(value: float)
     assert read is None or type(read) is int
 
 
-@pytest.mark.parametrize("value", [None, True, False, "12000", [], {}, math.nan, math.inf, -math.inf])
+@for_each("value", [None, True, False, "12000", [], {}, math.nan, math.inf, -math.inf])
 def test_text_that_is_not_a_number_is_not_an_amount(value: Any):
     assert whole_idr(value) is None
 
@@ -340,8 +338,8 @@ def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
         assert overpaid_by(call, issued) == paid - issued.amount
 
 
-@pytest.mark.parametrize("state", [PaymentStatus.PENDING, PaymentStatus.EXPIRED, PaymentStatus.ABANDONED])
-@pytest.mark.parametrize(
+@for_each("state", [PaymentStatus.PENDING, PaymentStatus.EXPIRED, PaymentStatus.ABANDONED])
+@for_each(
     "changed",
     [
         {"amount": 11999},
@@ -416,7 +414,7 @@ def test_answers_to_the_gateway_equal_the_documented_ones():
 # -- the token and the log
 
 
-@pytest.mark.parametrize("given_token", [None, "", "x", "token ", " token", "TOKEN", "tökën", "token\0"])
+@for_each("given_token", [None, "", "x", "token ", " token", "TOKEN", "tökën", "token\0"])
 def test_only_the_exact_callback_token_is_accepted(given_token: str | None):
     assert is_callback_token("token", ("token",))
     assert not is_callback_token(given_token, ("token",))

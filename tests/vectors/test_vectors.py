@@ -8,11 +8,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.each import for_each
 from tests.vectors import documents, player
 from tools.driving.sesi_client.sync import digest_of
 
 VECTORS = player.read_all()
-each_vector = pytest.mark.parametrize("vector", [pytest.param(vector, id=name) for name, vector in VECTORS.items()])
+each_vector = for_each("vector", VECTORS.values(), ids=list(VECTORS))
 DIGESTS = json.loads((player.FOLDER / "digests" / "digests.json").read_text(encoding="utf-8"))
 FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 

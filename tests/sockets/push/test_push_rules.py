@@ -11,6 +11,7 @@ from core.base.languages import Language
 from core.deliveries.events import words_of
 from core.deliveries.pushes.rules import KEEP, Action, content_of, is_silent, presence_check
 from realtime.server_frames import EVENT_FRAMES
+from tests.each import for_each
 from tests.stack import new_id
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=UTC)
@@ -64,8 +65,8 @@ def test_search_status_is_pushed_only_when_it_fails(status: str, pushed: bool):
     assert (content("pairing_status", status=status) is not None) is pushed
 
 
-@pytest.mark.parametrize("event", WORDS)
-@pytest.mark.parametrize("with_payment", [False, True])
+@for_each("event", WORDS)
+@for_each("with_payment", [False, True])
 def test_push_contains_its_target_and_nothing_private(event: str, with_payment: bool):
     session_id, payment_id = new_id(), new_id()
     more = {"payment_request_id": payment_id} if with_payment else {}
@@ -83,7 +84,7 @@ def test_push_contains_its_target_and_nothing_private(event: str, with_payment: 
         assert len(text) < 1_000
 
 
-@pytest.mark.parametrize("event", WORDS)
+@for_each("event", WORDS)
 def test_push_of_each_event_has_its_own_text_in_both_languages(event: str):
     words = WORDS[event]
     texts = [text.said_in(language) for text in (words.title, words.body) for language in Language]
@@ -91,7 +92,7 @@ def test_push_of_each_event_has_its_own_text_in_both_languages(event: str):
     assert len(set(texts)) == 4
 
 
-@pytest.mark.parametrize("event", WORDS)
+@for_each("event", WORDS)
 def test_push_data_uses_no_reserved_keys(event: str):
     for key in content(event, session_id=new_id()).said_in(Language.ENGLISH):
         assert key not in ("from", "message_type", "notification")
@@ -110,9 +111,9 @@ def test_push_without_a_session_has_no_session_id():
     assert "session_id" not in content("pairing_status", status="failed").data
 
 
-@pytest.mark.parametrize(("event", "holder"), sorted(ANSWERED.items()))
-@pytest.mark.parametrize("scale", [1, 60, 0.5])
-@pytest.mark.parametrize("seconds", [20.0, 0.25, 1_800.0])
+@for_each(("event", "holder"), sorted(ANSWERED.items()))
+@for_each("scale", [1, 60, 0.5])
+@for_each("seconds", [20.0, 0.25, 1_800.0])
 def test_push_with_an_answer_time_is_urgent_and_expires_with_it(event: str, holder: str, scale: float, seconds: float):
     found = content(event, scale=scale, **{holder: {"answer_by": as_text(NOW + dt.timedelta(seconds=seconds))}})
     assert found.urgent
@@ -125,7 +126,7 @@ def test_push_after_its_answer_time_has_no_negative_ttl(event: str, holder: str)
     assert found.ttl == dt.timedelta()
 
 
-@pytest.mark.parametrize("event", sorted(WORDS.keys() - ANSWERED))
+@for_each("event", sorted(WORDS.keys() - ANSWERED))
 def test_push_without_an_answer_time_is_not_urgent(event: str):
     found = content(event, extension={"answer_by": as_text(NOW + dt.timedelta(seconds=5))})
     assert (found.urgent, found.ttl) == (False, KEEP)
