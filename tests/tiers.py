@@ -30,7 +30,7 @@ JOURNEYS = {
     },
 }
 QUICK = "QUICK_TESTS"  # in the environment of `make test`
-SHARES = 3  # see share()
+SHARES = 3  # see rounds() and share()
 FEWER = 10  # in `make test`, property tests try this fraction of their examples
 LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
 
@@ -40,14 +40,20 @@ def examples(count: int) -> int:
     return max(5, count // FEWER) if QUICK in os.environ else count
 
 
+def rounds(count: int) -> int:
+    """Return how often a test of a race tries it in this run: in `make test` a third, and at least twice."""
+    return max(2, count // SHARES) if QUICK in os.environ else count
+
+
 def share(things: Sequence[T], place: int) -> Sequence[T]:
     """Return what case `place` tries of many things: in `make test` every third, so that three in a row try all."""
     return things[place % SHARES :: SHARES] if QUICK in os.environ else things
 
 
-def parts(count: int) -> Sequence[object]:
-    """Return the seeds of the parts of a long property test: the first one belongs to `make test` too."""
-    return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]
+def parts(things: Iterable[object]) -> Sequence[object]:
+    """Return the cases of a long test for `parametrize`: the first one belongs to `make test` too."""
+    first, *others = things
+    return [first, *(pytest.param(other, marks=pytest.mark.slow) for other in others)]
 
 
 @functools.cache

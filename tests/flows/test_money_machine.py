@@ -1090,7 +1090,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self._check_figures()
 
 
-@pytest.mark.parametrize("part", parts(10))
+@pytest.mark.parametrize("part", parts(range(10)))
 @pytest.mark.timeout(400)  # some thousand transactions: half a minute on an idle machine, minutes on a busy one
 def test_money_is_conserved_in_any_order_of_events(empty_harness: Harness, part: int) -> None:
     runtime = empty_harness.runtime

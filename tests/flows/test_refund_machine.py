@@ -194,7 +194,7 @@ class RefundMachine(RuleBasedStateMachine):
                 assert status in ("succeeded", "failed")
 
 
-@pytest.mark.parametrize("part", parts(3))
+@pytest.mark.parametrize("part", parts(range(3)))
 @pytest.mark.timeout(240)
 def test_refund_is_made_once_in_any_order_of_events(refunding: Harness, simulated: SimulatedGateway, part: int) -> None:
     class Machine(RefundMachine):

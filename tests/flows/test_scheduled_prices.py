@@ -18,6 +18,7 @@ from core.pairing.request import PaymentWish
 from core.payments.pricing import admin_store, edit, schedule, views
 from core.payments.pricing.rules import StaleWrite
 from tests.flows.conftest import ADDRESS, WAITING, Harness
+from tests.tiers import parts
 from tests.verdicts import check_books
 
 HOUR = dt.timedelta(hours=1)
@@ -242,7 +243,9 @@ def test_edit_keeps_a_schedule(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("step", ["schedule", "cancel", "delete", "start"])
-@pytest.mark.parametrize("table", ["pricing_schedules", "pricing_tiers", "pricing_tiers_history", "operator_audit_log"])
+@pytest.mark.parametrize(
+    "table", parts(["operator_audit_log", "pricing_schedules", "pricing_tiers", "pricing_tiers_history"])
+)
 def test_step_that_is_killed_at_a_statement_has_no_effect_and_is_repeated(desk: Desk, step: str, table: str) -> None:
     async def play() -> None:
         made = None if step == "schedule" else (await desk.due(2_000))[0]

@@ -12,6 +12,7 @@ from core.payments.failures.causes import CauseTag
 from core.payments.refunds.states import OPEN
 from tests.http.operators.steps import an_operator, at_once, audits, every
 from tests.stack import World, new_id, refused
+from tests.tiers import rounds
 
 pytestmark = pytest.mark.anyio
 
@@ -223,7 +224,7 @@ async def test_concurrent_action_and_retry_apply_one(world: World) -> None:
         await world.until(
             lambda: customer._once("POST", f"/api/shared/chat/sessions/{first}/end", None), lambda seen: seen[0] == 200
         )
-    for _ in range(6):
+    for _ in range(rounds(6)):
         payment = await customer.post(
             "/api/client/chat/returning", {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
         )

@@ -17,6 +17,7 @@ import pytest
 
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
+from tests.tiers import rounds
 from tools.driving.device import Device
 from tools.driving.sesi_client import Refused
 
@@ -211,7 +212,8 @@ async def test_concurrent_edits_of_one_tier_refuse_exactly_one(world: World) -> 
     root, other = await world.operator(), (await an_operator(world, {"pricing": "write"})).client
     async with a_tier(root) as tier:
         tokens = {tier["updated_at"]}
-        for turn in range(50):
+        turns = rounds(50)
+        for turn in range(turns):
             wishes = [(root, 10_000 + turn), (other, 20_000 + turn)]
 
             async def edit(n: int, wishes: Any = wishes, tier: Any = tier) -> Any:
@@ -223,12 +225,12 @@ async def test_concurrent_edits_of_one_tier_refuse_exactly_one(world: World) -> 
             assert [one for one in seen if one[0] != 200] == [(409, "STALE_WRITE")]
             tokens.add(won["updated_at"])
             tier = won  # noqa: PLW2901 - the next turn edits what this one left
-        assert len(tokens) == 51
+        assert len(tokens) == turns + 1
         rows = await world.stack.sql(
             "SELECT count(*) FROM pricing_tiers_history WHERE pricing_tier_id = $1::text::uuid", tier["id"]
         )
-        assert rows[0][0] == 51
-        assert len(await audits(world, tier["id"])) == 51
+        assert rows[0][0] == turns + 1
+        assert len(await audits(world, tier["id"])) == turns + 1
 
 
 async def test_tier_order_is_set_for_all_or_none(world: World) -> None:

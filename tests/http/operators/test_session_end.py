@@ -28,12 +28,13 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, at_once, new_id, open_failure, refused
+from tests.tiers import rounds
 from tests.verdicts import check_books
 from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 8
+ROUNDS = rounds(8)
 REASON = "The customer asked support to end the session."
 
 

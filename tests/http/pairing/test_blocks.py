@@ -21,6 +21,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, at_once, open_failure, outcome, refused
+from tests.tiers import rounds
 from tests.verdicts import check_books
 from tools.driving.device import Device
 
@@ -233,7 +234,7 @@ async def test_block_and_acceptance_at_once_leave_the_chat_before_the_block_or_n
     customer, mitra = await friends(world)
     (row,) = (await customer.get("/api/client/chat/history"))["items"]
     party, seen = customer if by == "customer" else mitra, set[str]()
-    for _ in range(6):
+    for _ in range(rounds(6)):
         payment = await world.paid(customer)
         session_id = payment["session_id"]
         await wait_for_invitation(world, mitra, session_id)

@@ -27,6 +27,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, at_once, outcome, refused
+from tests.tiers import rounds
 from tests.verdicts import check_books
 from tools.driving.device import Device
 
@@ -236,7 +237,7 @@ async def settled(world: World, customer: Device, payment: dict[str, Any], *, su
 async def test_fallback_racing_an_accept_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     found = set()
-    for n in range(10):
+    for n in range(rounds(10)):
         payment = await returning(world, customer, mitra)
         session_id = payment["session_id"]
         calls = [falling_back(customer, payment), accepting(mitra, session_id)]
@@ -259,7 +260,7 @@ async def test_fallback_racing_an_accept_has_one_outcome(world: World) -> None:
 async def test_fallback_racing_a_rejection_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
-    for n in range(10):
+    for n in range(rounds(10)):
         payment = await returning(world, customer, mitra)
         session_id = payment["session_id"]
         calls = [falling_back(customer, payment), rejecting(mitra, session_id)]
@@ -306,7 +307,7 @@ async def test_fallback_racing_the_timeout_has_one_outcome(fast_world: World) ->
 async def test_fallback_racing_an_operators_action_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     await world.operator()
-    for n in range(10):
+    for n in range(rounds(10)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         calls = [falling_back(customer, payment), acting(world, payment)]
@@ -324,7 +325,7 @@ async def test_fallback_racing_an_operators_action_has_one_outcome(world: World)
 
 async def test_concurrent_fallbacks_start_one_search(world: World) -> None:
     customer, mitra = await friends(world)
-    for _ in range(4):
+    for _ in range(rounds(4)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         outcomes = await at_once(*(falling_back(customer, payment) for _ in range(6)))
@@ -335,7 +336,7 @@ async def test_concurrent_fallbacks_start_one_search(world: World) -> None:
 
 async def test_fallback_racing_a_cancel_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
-    for n in range(8):
+    for n in range(rounds(12)):
         payment = await returning(world, customer, mitra)
         if n % 4 > 1:
             await rejecting(mitra, payment["session_id"])

@@ -24,6 +24,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, at_once, refused
+from tests.tiers import rounds
 from tests.verdicts import check_books
 from tools.driving.device import Device
 
@@ -189,7 +190,7 @@ async def test_concurrent_retargets_start_one_search(world: World) -> None:
     customer, mitra, other = await three_friends(world)
     third = await world.mitra("Citra")
     await end_now(world, customer, await world.session(customer, third))
-    for _ in range(4):
+    for _ in range(rounds(4)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         outcomes = await at_once(*(asking(customer, payment, (other, third)[n % 2]) for n in range(6)))
@@ -201,7 +202,7 @@ async def test_concurrent_retargets_start_one_search(world: World) -> None:
 
 async def test_retarget_racing_a_fallback_starts_one_search(world: World) -> None:
     customer, mitra, other = await three_friends(world)
-    for n in range(6):
+    for n in range(rounds(6)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         calls = [asking(customer, payment, other), falling_back(customer, payment)]
@@ -218,7 +219,7 @@ async def test_retarget_racing_a_fallback_starts_one_search(world: World) -> Non
 async def test_retarget_racing_an_operators_refund_has_one_outcome(world: World) -> None:
     customer, mitra, other = await three_friends(world)
     await world.operator()
-    for n in range(10):
+    for n in range(rounds(10)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         calls = [asking(customer, payment, other), acting(world, payment)]
@@ -236,7 +237,7 @@ async def test_retarget_racing_an_operators_refund_has_one_outcome(world: World)
 
 async def test_retarget_racing_its_mitra_who_goes_offline_has_one_outcome(world: World) -> None:
     customer, mitra, other = await three_friends(world)
-    for n in range(6):
+    for n in range(rounds(6)):
         payment = await returning(world, customer, mitra)
         await rejecting(mitra, payment["session_id"])
         calls = [asking(customer, payment, other), other.post("/api/mitra/status/offline")]
