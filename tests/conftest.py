@@ -192,9 +192,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """Run async tests on the event loop of the service."""
+    return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+import uvloop
 
 from core.accounts.customers import store as customers
 from core.accounts.logins import tokens
@@ -238,7 +239,7 @@ def empty_harness(tmp_path: pathlib.Path) -> Iterator[Harness]:
 
 
 def _harness(folder: pathlib.Path) -> Iterator[Harness]:
-    servers, loop = Embedded(folder, durable=False, template=Stack.template()), asyncio.new_event_loop()
+    servers, loop = Embedded(folder, durable=False, template=Stack.template()), uvloop.new_event_loop()
     try:
         made = Harness(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
         yield made
