@@ -42,8 +42,10 @@ Stack.execute = Forked.command
 Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
 # Many tests send messages without pauses. The tests of this limit start processes with the default.
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
-# Folders with the slowest files come first, so that at the end no worker is left alone with a slow file.
+# The slowest files, and folders with such, come first, so that at the end no worker is left alone with a slow file.
 LONG = (
+    "test_paid_session",
+    "test_extension_ends",
     "ha",
     "migrations",
     "deploy",
@@ -56,6 +58,7 @@ LONG = (
     "outages",
     "failover",
     "backup",
+    "journeys",
     "extensions",
     "conventions",
     "payments",
@@ -163,9 +166,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     services: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
     for item in items:
         services[scope_of(item.nodeid)] |= shared_services(item)
-    folders = {folder: place for place, folder in enumerate(LONG)}
+    order = {name: place for place, name in enumerate(LONG)}
     places = {scope: direction * PLACES.index(used) for scope, used in services.items()}
-    items.sort(key=lambda item: (places[scope_of(item.nodeid)], folders.get(item.path.parent.name, len(LONG))))
+
+    def turn(item: pytest.Item) -> tuple[int, int]:
+        names = item.path.stem, item.path.parent.name
+        return places[scope_of(item.nodeid)], min(order.get(name, len(LONG)) for name in names)
+
+    items.sort(key=turn)
     needed: frozenset[str] = frozenset()
     for item in reversed(items):
         needed |= services[scope_of(item.nodeid)]
