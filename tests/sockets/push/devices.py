@@ -66,6 +66,18 @@ class PushedDevices:
         await self.settled()
         await asyncio.to_thread(self.stack.kill, "realtime")
 
+    async def restart(self, *, ack_s: str) -> None:
+        """Restart the realtime process with another PUSH_ACK_SECONDS, when it sends no push (`kill` says why)."""
+        self.inbox.answer = lambda _: None
+
+        async def look() -> list[Any]:
+            await self.hurry()
+            return await self.stack.sql("SELECT count(*) FROM pushes")
+
+        await self.world.until(look, lambda rows: rows[0][0] == 0)
+        self.stack.env["PUSH_ACK_SECONDS"] = ack_s
+        await asyncio.to_thread(self.stack.restart, "realtime")
+
     async def quiet(self, session_id: str) -> None:
         """Wait until the messages of a session would have been pushed: one second and one more poll."""
         later = "SELECT bool_and(created_at < now() - interval '2.2 seconds') FROM chat_messages WHERE session_id = $1::uuid"

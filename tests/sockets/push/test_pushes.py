@@ -8,7 +8,7 @@ import secrets
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -63,14 +63,12 @@ async def push_now(phones: PushedDevices, token: str, lifetime_s: float) -> None
 
 
 @pytest.fixture
-def patient(stack: Stack) -> Iterator[None]:
+async def patient(phones: PushedDevices) -> AsyncIterator[None]:
     """Let the service wait as long for acknowledgements as in production: a device on a busy machine may need a second."""
-    hasty_s = stack.env["PUSH_ACK_SECONDS"]
-    stack.env["PUSH_ACK_SECONDS"] = "5"
-    stack.restart("realtime")
+    hasty_s = phones.stack.env["PUSH_ACK_SECONDS"]
+    await phones.restart(ack_s="5")
     yield
-    stack.env["PUSH_ACK_SECONDS"] = hasty_s
-    stack.restart("realtime")
+    await phones.restart(ack_s=hasty_s)
 
 
 async def a_request(phones: PushedDevices, **wish: Any) -> dict[str, Any]:
@@ -696,14 +694,12 @@ async def test_slow_push_of_one_device_delays_no_other(phones: PushedDevices) ->
 
 
 @pytest.fixture
-def endless(stack: Stack) -> Iterator[None]:
+async def endless(phones: PushedDevices) -> AsyncIterator[None]:
     """Let the service wait minutes for acknowledgements: a push that comes did not wait."""
-    hasty_s = stack.env["PUSH_ACK_SECONDS"]
-    stack.env["PUSH_ACK_SECONDS"] = "300"
-    stack.restart("realtime")
+    hasty_s = phones.stack.env["PUSH_ACK_SECONDS"]
+    await phones.restart(ack_s="300")
     yield
-    stack.env["PUSH_ACK_SECONDS"] = hasty_s
-    stack.restart("realtime")
+    await phones.restart(ack_s=hasty_s)
 
 
 @pytest.mark.usefixtures("endless")
