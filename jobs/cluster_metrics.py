@@ -53,7 +53,7 @@ class ClusterExporter:
         """Release the lease because the process stops. Without the database it expires a few seconds later."""
         self._is_ended = True
         CLUSTER.drop()
-        with contextlib.suppress(Unavailable, TimeoutError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RENEW_S):
                 await work_lease.release(self._runtime, LEASE)
 

@@ -13,7 +13,7 @@ import attrs
 
 from core.accounts.operators import store as operators
 from core.base.actor import Actor
-from core.base.errors import Unavailable, ValidationFailed
+from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.bus.rate_limit import RateLimited
 from core.cluster import work_lease
@@ -125,8 +125,7 @@ async def place(runtime: Runtime, actor: Actor) -> AsyncIterator[asyncio.Semapho
         try:
             yield held.slots
         finally:
-            with contextlib.suppress(Unavailable):  # it ends in time, and the file is good
-                await work_lease.release(runtime, lease)
+            await work_lease.release(runtime, lease)
     finally:
         held.operators.discard(actor.user_id)
 
