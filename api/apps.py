@@ -121,7 +121,7 @@ def _documents(listener: str) -> tuple[Any, ...]:
 
 @cache
 def _registered(routes: tuple[Any, ...], listener: str, origins: tuple[str, ...]) -> Litestar:
-    """Return an application that has its routes, and no runtime yet.
+    """Return an application that has its routes, and no runtime yet: `_app` adds that of the process.
 
     Registration takes a tenth of a second. A parent of forked processes does it once for all of them.
     """

@@ -71,12 +71,11 @@ async def _keep_planning_chats(runtime: Runtime, *, due: asyncio.Event) -> None:
 
 
 async def _plan_all(runtime: Runtime, plan: Callable[[Runtime], Awaitable[int]], *, due: asyncio.Event) -> None:
-    planned = push_fallback.PLAN_AT_ONCE
     try:
-        while planned >= push_fallback.PLAN_AT_ONCE:
-            planned = await plan(runtime)
-            if planned:
-                due.set()
+        while planned := await plan(runtime):
+            due.set()
+            if planned < push_fallback.PLAN_AT_ONCE:
+                return
     except Unavailable:
         return
     except Exception:

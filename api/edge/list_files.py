@@ -27,7 +27,6 @@ from core.runtime.container import Runtime
 CSV, JSON = "text/csv", "application/json"
 PAGE = 200  # rows that are read at a time: the most that a list has
 LONGEST_S = 240.0  # real seconds to make a file
-END = {"type": "http.response.body", "body": b"", "more_body": False}
 FROM_ROUTING = ("path_template", "route_handler", "actor")  # keys of a scope that say what was answered
 
 
@@ -96,7 +95,8 @@ class ListFiles:
                     await self._note(scope, query, file)
                     await _send(send, file, name=scope["path_template"].rstrip("/").rpartition("/")[2])
             if refused is None:
-                await send(END)  # only now, because a client that has the whole file may ask for the next one
+                # Only now, because a client that has the whole file may ask for the next one.
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
                 await _pass_on(scope, send, refused)
         except DomainError as error:
@@ -157,7 +157,7 @@ async def _pass_on(scope: Scope, send: Send, page: ListAnswer) -> None:
 
 
 async def _send(send: Send, file: ListFile, *, name: str) -> None:
-    """Send a file, but for END."""
+    """Send a file, but not its end."""
     headers = [
         (b"content-type", b"text/csv; charset=utf-8; header=present"),
         (b"content-disposition", f'attachment; filename="{name}.csv"'.encode()),

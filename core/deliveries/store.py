@@ -124,8 +124,8 @@ class Work:
 
 async def work(reader: Reader, *, late_after_s: float) -> Work:
     """Look for work, in one statement without a transaction. A delivery is late after `late_after_s` real seconds."""
-    (row,) = await reader.fetch(SQL["work"], late_after_s)
-    return Work(**dict(row))
+    (found,) = many(Work, await reader.fetch(SQL["work"], late_after_s))
+    return found
 
 
 async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:

@@ -18,7 +18,6 @@ from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
 from core.deliveries.stages import TrailMark, TrailStage
-from core.deliveries.store import Work
 from core.events.notices import Notice
 from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
@@ -33,7 +32,7 @@ Unheard = Callable[[set[str]], Awaitable[set[str]]]  # of users, those who surel
 log = logs.get("push")
 
 
-async def work(runtime: Runtime) -> Work:
+async def work(runtime: Runtime) -> deliveries.Work:
     """Look whether UnheardPlanner, `plan_events` or `claim_due` has something to do. Raises Unavailable."""
     return await deliveries.work(runtime.db, late_after_s=runtime.settings.push_ack_seconds)
 
