@@ -53,11 +53,13 @@ class PushedDevices:
 
     async def settled(self, *, hurry: bool = False) -> None:
         """Wait until every unacknowledged event was pushed; a push that has not come by then never comes."""
+        await self._until_none(OPEN, hurry=hurry)
 
+    async def _until_none(self, count: str, *, hurry: bool) -> None:
         async def look() -> list[Any]:
             if hurry:
                 await self.hurry()
-            return await self.stack.sql(OPEN)
+            return await self.stack.sql(count)
 
         await self.world.until(look, lambda rows: rows[0][0] == 0)
 
@@ -69,12 +71,7 @@ class PushedDevices:
     async def restart(self, *, ack_s: str) -> None:
         """Restart the realtime process with another PUSH_ACK_SECONDS, when it sends no push (`kill` says why)."""
         self.inbox.answer = lambda _: None
-
-        async def look() -> list[Any]:
-            await self.hurry()
-            return await self.stack.sql("SELECT count(*) FROM pushes")
-
-        await self.world.until(look, lambda rows: rows[0][0] == 0)
+        await self._until_none("SELECT count(*) FROM pushes", hurry=True)
         self.stack.env["PUSH_ACK_SECONDS"] = ack_s
         await asyncio.to_thread(self.stack.restart, "realtime")
 
