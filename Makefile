@@ -67,7 +67,7 @@ try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=
 demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=…
+test: client    ## test every rule of the product over real processes, in some four minutes on two cores; WORKERS=…
 	$(VENV)/bin/python -m tests.run quick $(WORKERS:%=-n %)
 
 test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
