@@ -17,10 +17,13 @@ from tests.stack import World
 from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
-# Gives the first row the longest words of the work list, and returns its chips that have more than two lines, those of
-# the second row that have more than one, whether the page is too wide, and the lines of the amount of a short payment.
-LONGEST_CHIPS = """async () => {
+# Gives the first row the longest words of the work list, and returns for each of some ages of the failures: its chips
+# that have more than two lines, those of the second row that have more than one, whether the page is too wide, and the
+# lines of the amount of a short payment.
+AGES_S = [0, 30, 600, 43_200, 86_400, 1_000_000]
+LONGEST_CHIPS = """async (ages) => {
   const { CAUSES, SUB_CAUSES } = await import("/internal/static/kernel/words.core.js");
+  const { ago } = await import("/internal/static/shared/format.js");
   const { t } = await import("/internal/static/shared/words.js");
   const longest = (words) => words.map((one) => t(one)).sort((one, other) => other.length - one.length)[0];
   const words = [[...Object.values(CAUSES), ...Object.values(SUB_CAUSES)], ["not known"], ["refund not decided"]];
@@ -29,7 +32,10 @@ LONGEST_CHIPS = """async () => {
   const lines = (one) => Math.round(one.getBoundingClientRect().height / Number.parseFloat(getComputedStyle(one).lineHeight));
   const amount = [...document.querySelectorAll(".table .sums")].find((one) => one.textContent.includes("27.000"));
   const more = (row, most) => chips(row).filter((one) => lines(one) > most).map((one) => one.textContent);
-  return [more(1, 2), more(2, 1), document.documentElement.scrollWidth > innerWidth, lines(amount)];
+  return ages.map((seconds) => {
+    document.querySelectorAll(".table td a time").forEach((one) => { one.textContent = ago(0, 1_000 * seconds); });
+    return [more(1, 2), more(2, 1), document.documentElement.scrollWidth > innerWidth, lines(amount)];
+  });
 }"""
 AREAS = {"failed_pairings": "write", "payments": "write", "reports": "write", "sessions": "read", "customers": "read"}
 
@@ -180,7 +186,7 @@ async def test_chips_of_the_work_list_keep_to_their_columns(browser: Browser, wo
         await window.signed_in(await world.operator())
         await window.open("#/failed-pairings")
         await window.settled()
-        assert await window.page.evaluate(LONGEST_CHIPS) == [[], [], False, 2]
+        assert await window.page.evaluate(LONGEST_CHIPS, AGES_S) == [[[], [], False, 2]] * len(AGES_S)
 
 
 async def test_refund_that_failed_for_want_of_balance_can_be_tried_again(window: BrowserWindow, world: World) -> None:
