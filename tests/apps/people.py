@@ -164,8 +164,9 @@ class MitraApp(App):
         await expect(self.page.get_by_text("You are online")).to_be_visible()
 
     async def accept(self, customer: str) -> None:
-        """Accept a customer's request."""
+        """Accept a customer's request, and wait for the chat."""
         await self.press(f"Accept: {customer}")
+        await expect(self.page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
 async def answered(world: World, mitra: Device, answer: str) -> str:
