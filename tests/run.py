@@ -97,15 +97,22 @@ def judge(first: Found, second: Found | None) -> Judgement:
     )
 
 
+def reason(trace: str) -> str:
+    """Return the lines of a traceback at which it failed, each with the first line of its error."""
+    lines = [line for line in trace.splitlines() if line.startswith((">", "E "))]
+    return "\n    ".join(line for n, line in enumerate(lines) if line[0] == ">" or lines[n - 1][0] == ">")
+
+
 def report(tier: str, first: Found, judged: Judgement) -> None:
     """Print how the run ended, and write the file of the unstable tests."""
     path = TOP / "build" / f"unstable-{tier}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(f"=== {test}\n{first.failed[test]}\n\n" for test in judged.unstable))
+    said = [f"{test}\n    {reason(first.failed[test])}" for test in judged.unstable]
     for title, tests in (
         (f"failed{' with a verdict' if first.verdicts else ''}", judged.failed),
         (f"took more than {LIMIT_S:g} s, alone: make it quicker, or move it to a slow folder", judged.too_slow),
-        (f"unstable (failed, then passed alone; {path.relative_to(TOP)} has the tracebacks)", judged.unstable),
+        (f"unstable (failed, then passed alone; {path.relative_to(TOP)} has the tracebacks)", said),
     ):
         if tests:
             print(f"\n{len(tests)} {title}:", *tests, sep="\n  ")
