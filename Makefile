@@ -15,11 +15,12 @@ HA_STAMP := $(HA)/.installed
 HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 NODE_STAMP := node_modules/.installed
 CLIENT_STAMP := build/.client
+COMPILED := build/.compiled
 # Its types are those of the service's interfaces.
 CLIENT_SOURCES := $(shell find api core realtime tools/pages -type f ! -name '*.pyc' ! -path 'api/web/client/types/*' ! -name wire.d.ts)
 TSC := $(VENV)/bin/node node_modules/typescript-7/bin/tsc
 # A lock has all packages or adds them to the locks before it; without their dependencies, none is taken but those.
-PIP_INSTALL := pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps
 UV_INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install
 UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --no-header
@@ -28,7 +29,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 # Targets with a dot are parts of others.
-.PHONY: .sql .code help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
+.PHONY: .sql .code .tests help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -67,11 +68,20 @@ try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=
 demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: client    ## test every rule of the product over real processes, in some four minutes on two cores; WORKERS=…
+test: .tests    ## test every rule of the product over real processes, in some four minutes on two cores; WORKERS=…
 	$(VENV)/bin/python -m tests.run quick $(WORKERS:%=-n %)
 
-test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
+test-all: .tests ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
 	$(VENV)/bin/python -m tests.run all $(WORKERS:%=-n %)
+
+.tests: $(STAMP)
+	@$(MAKE) --no-print-directory --jobs 2 client $(COMPILED)
+
+# The bytecode of the tests and of what they import: each worker of a first run would make all of it.
+$(COMPILED): $(STAMP)
+	$(VENV)/bin/python -m pytest --tier quick --collect-only -qq >/dev/null
+	@mkdir -p build
+	@touch $(COMPILED)
 
 check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	@$(MAKE) --no-print-directory --jobs 2 .sql .code
