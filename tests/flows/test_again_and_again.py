@@ -174,7 +174,10 @@ KEPT = """SELECT count(*)::int AS n FROM unknown_operator_logins
   UNION ALL SELECT count(*)::int FROM operator_sign_in_addresses WHERE signed_in_at IS NULL"""
 
 
-def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness) -> None:
+def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator_sign_in, "KEEP_MOST", 1_000)
     runtime = harness.runtime
     names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
     long_ago = runtime.now() - operator_sign_in.KEEP_ATTEMPTS - dt.timedelta(days=1)

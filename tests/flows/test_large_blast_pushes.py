@@ -47,13 +47,17 @@ async def unacknowledged(harness: Harness, count: int) -> None:
     await harness.runtime.db.fetch(UNACKNOWLEDGED, REQUEST, event_ids)
 
 
-def test_events_of_a_large_blast_are_planned_once_in_a_few_transactions(devices: Harness) -> None:
+def test_events_of_a_large_blast_are_planned_once_in_a_few_transactions(
+    devices: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_fallback, "PLAN_AT_ONCE", 100)
+
     async def play() -> None:
-        await unacknowledged(devices, 2_300)
-        assert [await push_fallback.plan_events(devices.runtime) for _ in range(4)] == [1_000, 1_000, 300, 0]
+        await unacknowledged(devices, 230)
+        assert [await push_fallback.plan_events(devices.runtime) for _ in range(4)] == [100, 100, 30, 0]
         planned = "SELECT count(DISTINCT push_token)::int, count(*)::int FROM pushes"
         (row,) = await devices.runtime.db.fetch(planned)
-        assert tuple(row) == (2_300, 2_300)
+        assert tuple(row) == (230, 230)
 
     devices.run(play())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import pathlib
 import tempfile
@@ -17,6 +18,12 @@ PROJECT = "sesi-demo"
 ACCESS_TOKEN = "an-access-token-of-the-push-inbox"
 WAIT_S = 60.0
 Answer = tuple[int, dict[str, Any], dict[str, str]]
+
+
+@functools.cache
+def _key() -> rsa.RSAPrivateKey:
+    # The same for all providers of a process: making one takes longer than most tests.
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 class PushInbox:
@@ -69,7 +76,7 @@ class PushInbox:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def _service_account(self) -> dict[str, str]:
-        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        key = _key()
         self.public_key = key.public_key()
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
