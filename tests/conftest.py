@@ -63,6 +63,8 @@ LONG = (
     "conventions",
     "payments",
     "chaos",
+    "access",
+    "pairing",
     "operators",
     "privacy",
     "sign_in",
@@ -71,9 +73,10 @@ LONG = (
 )
 
 
-# Services that the tests of a worker share. Files with none come first, then those with the first, both, and the second.
+# Services that the tests of a worker share. Files with none come first, then those with the fast one, which wait longest,
+# those with both, and those with the other: at the end no worker waits alone.
 SHARED = ("stack", "fast_stack")
-PLACES = (frozenset(), frozenset({"stack"}), frozenset(SHARED), frozenset({"fast_stack"}))
+PLACES = (frozenset(), frozenset({"fast_stack"}), frozenset(SHARED), frozenset({"stack"}))
 RUNNING: dict[str, Any] = {}  # the requests for the fixtures of those that run
 NEEDED = pytest.StashKey[frozenset[str]]()  # the shared services that a test or a later one uses
 # Folders with a service for all their files: each is run by one worker, so that it is started once.
@@ -154,8 +157,8 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run first the files that use no shared service, and last those that use only the fast one (PLACES), each with slow
-    folders first.
+    """Run first the files that use no shared service, and last those that use only the one at real speed (PLACES), each
+    with slow folders first.
 
     A shared service uses 3 to 4 % of a processor core while it is idle. With `--services-first` the order is reversed: a
     few tests that wait, in a run of many that compute.
