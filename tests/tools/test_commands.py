@@ -46,7 +46,7 @@ def test_migrate_can_be_repeated_and_run_concurrently(stack: Stack) -> None:
 
 async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE empty")
-    await stack.sql("ALTER DATABASE empty SET idle_session_timeout = '100ms'")
+    await stack.sql("ALTER DATABASE empty SET idle_session_timeout = '150ms'")
     url = stack.url_of("empty")
     assert stack.command("migrate", "--check", check=False, DATABASE_URL=url).returncode == 1
     with concurrent.futures.ThreadPoolExecutor() as pool:
