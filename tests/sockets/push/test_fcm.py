@@ -83,7 +83,7 @@ def credentials_of(path: str) -> Mapping[str, Any]:
 
 
 def sender(http_client: HttpClient, inbox: PushInbox, *, token_uri: str | None = None, **changed: str) -> Fcm:
-    """Return the adapter as the settings create it; with `token_uri`, its tokens come from another address."""
+    """Return the adapter of these settings; with `token_uri`, its tokens come from another address."""
     settings, at = read({**inbox.environment, **changed}), clock()
     credentials = credentials_of(settings.fcm_credentials_file)
     if token_uri is not None:
