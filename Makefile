@@ -29,7 +29,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 # Targets with a dot are parts of others.
-.PHONY: .sql .code .tests help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
+.PHONY: .sql .code help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -68,14 +68,11 @@ try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=
 demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: .tests    ## test every rule of the product over real processes, in some four minutes on two cores; WORKERS=…
+test: $(COMPILED) ## test every rule of the product over real processes, in some four minutes on two cores; WORKERS=…
 	$(VENV)/bin/python -m tests.run quick $(WORKERS:%=-n %)
 
-test-all: .tests ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
+test-all: client $(COMPILED) ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
 	$(VENV)/bin/python -m tests.run all $(WORKERS:%=-n %)
-
-.tests: $(STAMP)
-	@$(MAKE) --no-print-directory --jobs 2 client $(COMPILED)
 
 # The bytecode of the tests and of what they import: each worker of a first run would make all of it.
 $(COMPILED): $(STAMP)

@@ -25,9 +25,9 @@ def node() -> str:
 
 @pytest.fixture(scope="session")
 def tsc() -> str:
-    """Return the path of the TypeScript compiler's script, which `make test` installs, and make the types if missing."""
+    """Return the path of the TypeScript compiler's script, which `make client` installs, and make the types if missing."""
     path = ROOT / "node_modules" / "typescript-7" / "bin" / "tsc"
-    assert path.exists(), "`make test` installs TypeScript into node_modules"
+    assert path.exists(), "`make client` installs TypeScript into node_modules"
     with (ROOT / "node_modules" / ".types").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # against another worker
         if not client_package.LICENSE.exists():  # written last
