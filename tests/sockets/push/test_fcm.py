@@ -3,12 +3,11 @@
 import asyncio
 import datetime as dt
 import email.utils
-import functools
 import json
 import pathlib
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -28,7 +27,6 @@ from core.providers.push_sender import (
     Sent,
     make_push_sender,
 )
-from core.providers.service_account import ServiceAccount, read_credentials
 from core.settings.environment import read
 from core.settings.settings import SettingsError
 from tests.sockets.push.odd_provider import odd_provider, said
@@ -76,22 +74,19 @@ def clock() -> Clock:
     return Clock(anchor=dt.datetime(2026, 11, 21, tzinfo=UTC), scale=60)
 
 
-@functools.cache
-def credentials_of(path: str) -> Mapping[str, Any]:
-    """Return the service account in a file. Checking its key takes longer than most tests."""
-    return read_credentials(read({"FCM_CREDENTIALS_FILE": path}))
+def sender(http_client: HttpClient, inbox: PushInbox, **changed: str) -> Fcm:
+    """Return the adapter as the settings create it."""
+    made = make_push_sender(read({**inbox.environment, **changed}), clock(), http_client)
+    assert isinstance(made, Fcm)
+    return made
 
 
-def sender(http_client: HttpClient, inbox: PushInbox, *, token_uri: str | None = None, **changed: str) -> Fcm:
-    """Return the adapter of these settings; with `token_uri`, its tokens come from another address."""
-    settings, at = read({**inbox.environment, **changed}), clock()
-    credentials = credentials_of(settings.fcm_credentials_file)
-    if token_uri is not None:
-        credentials = {**credentials, "token_uri": token_uri}
-    account = ServiceAccount(http_client, credentials=credentials, clock=at)
-    return Fcm(
-        http_client, base_url=settings.fcm_base_url, project_id=settings.fcm_project_id, account=account, clock=at
-    )
+def sender_with_token_uri(http_client: HttpClient, inbox: PushInbox, token_uri: str, folder: pathlib.Path) -> Fcm:
+    """Return the adapter with a service account whose tokens come from another address."""
+    account = json.loads(pathlib.Path(inbox.environment["FCM_CREDENTIALS_FILE"]).read_text())
+    path = folder / "account.json"
+    path.write_text(json.dumps({**account, "token_uri": token_uri}))
+    return sender(http_client, inbox, FCM_CREDENTIALS_FILE=str(path))
 
 
 def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device") -> Notification:
@@ -325,10 +320,10 @@ TOKENS_AWAY = [
 
 @pytest.mark.parametrize("answer", TOKENS_AWAY)
 async def test_missing_access_token_sends_nothing_and_shares_one_attempt(
-    http_client: HttpClient, inbox: PushInbox, answer: bytes
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any, answer: bytes
 ) -> None:
     async with odd_provider(answer) as (url, heard):
-        fcm = sender(http_client, inbox, token_uri=url + "/token")
+        fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(fcm.send(a_push(), attempt=1)) for _ in range(20)]
         assert all(isinstance(task.result(), Later) for task in tasks)
@@ -336,10 +331,12 @@ async def test_missing_access_token_sends_nothing_and_shares_one_attempt(
     assert inbox.messages == []
 
 
-async def test_access_token_is_renewed_before_it_expires(http_client: HttpClient, inbox: PushInbox) -> None:
+async def test_access_token_is_renewed_before_it_expires(
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any
+) -> None:
     answer = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 1}).encode())
     async with odd_provider(answer) as (url, heard):
-        fcm = sender(http_client, inbox, token_uri=url + "/token")
+        fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
         async with asyncio.timeout(5):
             while len(heard) < 2:
                 assert await fcm.send(a_push(), attempt=1) == Sent()
@@ -347,12 +344,12 @@ async def test_access_token_is_renewed_before_it_expires(http_client: HttpClient
 
 
 async def test_access_token_is_used_until_it_expires_if_renewal_fails(
-    http_client: HttpClient, inbox: PushInbox
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any
 ) -> None:
     good = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 10}).encode())
     for answer in (said(503, b"{}"), b""):
         async with odd_provider(good, answer) as (url, heard):
-            fcm = sender(http_client, inbox, token_uri=url + "/token")
+            fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
             assert await fcm.send(a_push(), attempt=1) == Sent()
             fcm._account._renew_at = monotonic()  # four fifths of its lifetime have passed
             assert await fcm.send(a_push(), attempt=1) == Sent()
