@@ -1,6 +1,8 @@
 """Devices with push tokens, and the pushes that they received."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from core.deliveries.pushes.store import HOLD_S
@@ -68,8 +70,16 @@ class PushedDevices:
         await self.settled()
         await asyncio.to_thread(self.stack.kill, "realtime")
 
-    async def restart(self, *, ack_s: str) -> None:
-        """Restart the realtime process with another PUSH_ACK_SECONDS, when it sends no push (`kill` says why)."""
+    @contextlib.asynccontextmanager
+    async def waiting(self, *, ack_s: str) -> AsyncIterator[None]:
+        """Let the service wait for acknowledgements as long as PUSH_ACK_SECONDS says, until the block ends."""
+        before = self.stack.env["PUSH_ACK_SECONDS"]
+        await self._restart(ack_s=ack_s)
+        yield
+        await self._restart(ack_s=before)
+
+    async def _restart(self, *, ack_s: str) -> None:
+        # When it sends no push: `kill` says why.
         self.inbox.answer = lambda _: None
         await self._until_none("SELECT count(*) FROM pushes", hurry=True)
         self.stack.env["PUSH_ACK_SECONDS"] = ack_s

@@ -65,10 +65,8 @@ async def push_now(phones: PushedDevices, token: str, lifetime_s: float) -> None
 @pytest.fixture
 async def patient(phones: PushedDevices) -> AsyncIterator[None]:
     """Let the service wait as long for acknowledgements as in production: a device on a busy machine may need a second."""
-    hasty_s = phones.stack.env["PUSH_ACK_SECONDS"]
-    await phones.restart(ack_s="5")
-    yield
-    await phones.restart(ack_s=hasty_s)
+    async with phones.waiting(ack_s="5"):
+        yield
 
 
 async def a_request(phones: PushedDevices, **wish: Any) -> dict[str, Any]:
@@ -696,10 +694,8 @@ async def test_slow_push_of_one_device_delays_no_other(phones: PushedDevices) ->
 @pytest.fixture
 async def endless(phones: PushedDevices) -> AsyncIterator[None]:
     """Let the service wait minutes for acknowledgements: a push that comes did not wait."""
-    hasty_s = phones.stack.env["PUSH_ACK_SECONDS"]
-    await phones.restart(ack_s="300")
-    yield
-    await phones.restart(ack_s=hasty_s)
+    async with phones.waiting(ack_s="300"):
+        yield
 
 
 @pytest.mark.usefixtures("endless")
