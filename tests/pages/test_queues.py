@@ -12,7 +12,7 @@ from tests.http.operators.steps import an_operator
 from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
 from tests.pages.test_pages import no_violations_in_both_themes
-from tests.pages.test_work import FAILURES, a_failure, nothing_waits
+from tests.pages.test_work import FAILURES, a_failure, ask_about_refunds, nothing_waits
 from tests.stack import World
 from tools.driving.device import Device
 
@@ -110,7 +110,7 @@ async def test_several_failures_are_refunded_at_once_with_a_result_for_each(
     await expect(page.get_by_text("refund under way")).to_have_count(2)
     reasons = {(await root.get(f"{FAILURES}/{one['id']}"))["refund"]["reason"] for one in made[1:]}
     assert reasons == {"an hour without mitras"}
-    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+    await ask_about_refunds(world)
     await expect(page.get_by_text("refund under way")).to_have_count(0, timeout=30_000)
 
 
@@ -295,7 +295,7 @@ async def test_refund_whose_answer_is_lost_and_that_is_sent_again_moves_the_mone
             return
         await route.fetch()
         # The money has gone back when the operator tries again.
-        await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+        await ask_about_refunds(world)
         await world.until(lambda: root.get(f"{refunds}s"), lambda seen: seen["items"][0]["status"] == "succeeded")
         await route.abort("internetdisconnected")
 

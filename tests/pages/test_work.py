@@ -33,13 +33,18 @@ async def a_failure(world: World, name: str) -> dict[str, Any]:
     return next(row for row in rows if row["payment_request_id"] == payment["payment_request_id"])
 
 
+async def ask_about_refunds(world: World) -> None:
+    """Let the jobs process ask the gateway now about each refund that is under way."""
+    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+
+
 async def nothing_waits(world: World) -> None:
     """Act on the failed pairings that other tests have left, so that this test's own come first.
 
     A refund that is under way has its result first.
     """
     root = await world.operator()
-    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+    await ask_about_refunds(world)
     found = await world.until(
         lambda: root.get(FAILURES, operator_action="none", limit=200),
         lambda seen: all(not row["refund"] or row["refund"]["settled_at"] for row in seen["items"]),
