@@ -1,6 +1,7 @@
 """Many small cases in one test: pytest needs some milliseconds for each test, in each worker.
 
-Use it where eight cases or more take some milliseconds each. All cases run, and each that fails is in the failure with its name.
+Use it where eight cases or more take some milliseconds each. All cases run, and each that fails is in the failure with
+its name.
 """
 
 import contextlib
