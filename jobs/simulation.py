@@ -61,7 +61,7 @@ async def run_waiting(runtime: Runtime, *, limit_s: float = LIMIT_S, most_bytes:
     )
     try:
         async with asyncio.timeout(limit_s):
-            end = await _follow(runtime, claimed.id, process, msgspec.json.encode(wanted) + b"\n")
+            end = await follow(runtime, claimed.id, process, msgspec.json.encode(wanted) + b"\n")
     except TimeoutError:
         end = {"failure": SimulationFailure.TOO_SLOW}
     finally:
@@ -73,14 +73,17 @@ async def run_waiting(runtime: Runtime, *, limit_s: float = LIMIT_S, most_bytes:
     await simulate.finish(runtime, claimed.id, **end)
 
 
-async def _follow(runtime: Runtime, simulation_id: str, process: Process, wanted: bytes) -> dict[str, Any]:
-    """Renew the claim while the process computes, and return its result or failure. Stop early when the claim is lost,
-    or when this process stops."""
+async def follow(runtime: Runtime, simulation_id: str, process: Process, wanted: bytes) -> dict[str, Any]:
+    """Tell the child process what to try, renew the claim while it computes, and return its result or failure.
+
+    Stop early when the claim is lost, or when this process stops.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):
-        process.stdin.write(wanted)
-        await process.stdin.drain()
+    if not process.stdin.is_closing():  # it is if the child has died already, and uvloop then refuses to write
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(wanted)
+            await process.stdin.drain()
     percent, is_ours = 0, True
     while is_ours and not runtime.readiness.draining:
         with contextlib.suppress(TimeoutError):

@@ -17,7 +17,7 @@ from core.pairing.simulation.forecast import forecast
 from core.pairing.simulation.history import read_history
 from core.pairing.simulation.rules import DAY, Change, Forecast, SimulationFailure, SimulationRunning
 from core.runtime.container import Runtime
-from jobs.simulation import MOST_BYTES, NICE, run_waiting
+from jobs.simulation import DIED, MOST_BYTES, NICE, follow, run_waiting
 from tests.flows.conftest import Harness
 from tests.http.operators.past_weeks import OFF, past_weeks
 
@@ -160,6 +160,18 @@ def test_killed_child_ends_the_simulation_at_once(simulating: Harness) -> None:
         return await seen(simulating, simulation_id)
 
     assert simulating.run(play()).failure is SimulationFailure.DIED
+
+
+def test_child_that_has_died_before_it_was_told_what_to_try_is_noticed(simulating: Harness) -> None:
+    async def play() -> dict[str, Any]:
+        simulation_id = await added(simulating)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        await process.wait()
+        return await follow(simulating.runtime, simulation_id, process, b"{}\n")
+
+    assert simulating.run(play()) == DIED
 
 
 def test_stopping_process_kills_the_child_and_ends_the_simulation(simulating: Harness) -> None:
