@@ -42,41 +42,29 @@ Stack.execute = Forked.command
 Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
 # Many tests send messages without pauses. The tests of this limit start processes with the default.
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}
-# The slowest files, and folders with such, come first, so that at the end no worker is left alone with a slow file.
-LONG = (
-    "test_paid_session",
+# Files, and folders, that wait while the processors could work: the longest first.
+WAITING = (
+    "journeys",
     "test_extension_ends",
+    "extensions",
     "ha",
     "migrations",
     "deploy",
     "traces",
     "pages",
     "apps",
+    "sign_in",
+    "gateway",
     "push",
     "tools",
     "faults",
     "outages",
     "failover",
     "backup",
-    "journeys",
-    "extensions",
-    "conventions",
-    "payments",
     "chaos",
-    "access",
-    "pairing",
-    "operators",
     "privacy",
-    "sign_in",
-    "flows",
-    "gateway",
 )
-
-
-# Services that the tests of a worker share. Files with none come first, then those with the fast one, which wait longest,
-# those with both, and those with the other: at the end no worker waits alone.
-SHARED = ("stack", "fast_stack")
-PLACES = (frozenset(), frozenset({"fast_stack"}), frozenset(SHARED), frozenset({"stack"}))
+SHARED = ("stack", "fast_stack")  # services that the tests of a worker share
 RUNNING: dict[str, Any] = {}  # the requests for the fixtures of those that run
 NEEDED = pytest.StashKey[frozenset[str]]()  # the shared services that a test or a later one uses
 # Folders with a service for all their files: each is run by one worker, so that it is started once.
@@ -91,10 +79,18 @@ def scope_of(nodeid: str) -> str:
 
 
 class Together(LoadFileScheduling):
-    """Give each file to one worker, and the files of some folders to the same one."""
+    """Give each file to one worker, and the files of some folders to the same one.
+
+    Every second worker begins with the last file: so while some wait, the others compute.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if self.nodes.index(node) % 2:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
@@ -112,7 +108,6 @@ def shared_services(item: pytest.Item) -> frozenset[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
-    parser.addoption("--services-first", action="store_true", help="run first the files that use a shared service")
     parser.addoption("--tier", choices=("quick", "all"), default="all", help="`quick`: the tests of `make test`")
     parser.addoption(
         "--grown", type=pathlib.Path, help="a folder for logs with the plans of all statements (tests/plans.py)"
@@ -157,24 +152,26 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run first the files that use no shared service, and last those that use only the one at real speed (PLACES), each
-    with slow folders first.
+    """Order the tests from those that wait most to those that only compute: the workers take them from both ends.
 
-    A shared service uses 3 to 4 % of a processor core while it is idle. With `--services-first` the order is reversed: a
-    few tests that wait, in a run of many that compute.
+    The files that use the shared fast service come first, then those that wait for services of their own, those that use
+    the shared service at real speed, and those without. A shared service uses 3 to 4 % of a processor core while it is
+    idle, so each is started late and stopped early.
     """
     if config.getoption("tier") == "quick":
         leave_out_slow(config, items)
-    direction = -1 if config.getoption("services_first") else 1
     services: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
     for item in items:
         services[scope_of(item.nodeid)] |= shared_services(item)
-    order = {name: place for place, name in enumerate(LONG)}
-    places = {scope: direction * PLACES.index(used) for scope, used in services.items()}
 
     def turn(item: pytest.Item) -> tuple[int, int]:
-        names = item.path.stem, item.path.parent.name
-        return places[scope_of(item.nodeid)], min(order.get(name, len(LONG)) for name in names)
+        used, names = services[scope_of(item.nodeid)], (item.path.stem, item.path.parent.name)
+        waits = min(WAITING.index(name) if name in WAITING else len(WAITING) for name in names)
+        if "fast_stack" in used:
+            return 0, waits
+        if used:
+            return 2, waits
+        return 1 if waits < len(WAITING) else 3, waits
 
     items.sort(key=turn)
     needed: frozenset[str] = frozenset()
