@@ -36,7 +36,7 @@ help:            ## show this list
 
 install: $(STAMP) ## install the dependencies of requirements/dev.lock into .venv
 
-# To give a venv a pip of its own takes four seconds: only if Python has none.
+# To give the venv its own pip takes four seconds, so it gets one only if Python has none.
 $(UV_STAMP): requirements/build.lock
 	$(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --python $(VENV)/bin/python $(INSTALL_UV) 2>/dev/null || \

@@ -154,9 +154,9 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests from those that wait most to those that only compute: the workers take them from both ends.
 
-    The files that use the shared fast service come first, then those that wait for services of their own, those that use
-    the shared service at real speed, and those without. A shared service uses 3 to 4 % of a processor core while it is
-    idle, so each is started late and stopped early.
+    The files that use the shared fast service come first, then others that wait (WAITING), those that use the shared
+    service at real speed, and those without. A shared service uses 3 to 4 % of a processor core while it is idle, so each
+    is started late and stopped early.
     """
     if config.getoption("tier") == "quick":
         leave_out_slow(config, items)
