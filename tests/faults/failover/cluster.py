@@ -46,9 +46,9 @@ class Standby(Embedded):
 def processes_of(postmaster: int) -> list[int]:
     """Return the processes of a server, the postmaster last."""
     found = []
-    for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            pid, _, rest = status.read_text().partition(" (")
+    for process in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # another kind of entry, or a process that has ended
+            pid, _, rest = (process / "stat").read_text().partition(" (")
             if int(rest.rpartition(") ")[2].split()[1]) == postmaster:
                 found.append(int(pid))
     return [*found, postmaster]
