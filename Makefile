@@ -77,7 +77,7 @@ test: $(COMPILED) ## test every rule of the product over real processes, in some
 test-all: client $(COMPILED) ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
 	$(VENV)/bin/python -m tests.run all $(WORKERS:%=-n %)
 
-# The bytecode of the tests and of what they import: each worker of a first run would make all of it.
+# The bytecode of the tests and of the service: each worker of a first run would make all of it.
 $(COMPILED): $(STAMP)
 	$(VENV)/bin/python -m pytest --tier quick --collect-only -qq >/dev/null
 	@mkdir -p build
@@ -124,7 +124,7 @@ engines: $(TOOLS_STAMP) $(HA_STAMP) $(PEERS_STAMP) ## install the engines, proxi
 
 $(HA_STAMP): requirements/ha.lock $(STAMP)
 	$(HA_PYTHON) -m venv --without-pip $(HA)
-	VIRTUAL_ENV=$(HA) $(UV) pip install --quiet --require-hashes --no-deps -r requirements/ha.lock
+	$(UV_INSTALL) --quiet --python $(HA) --require-hashes --no-deps -r requirements/ha.lock
 	@touch $(HA_STAMP)
 
 $(PEERS_STAMP): tools/bench/peers/package-lock.json $(STAMP)
