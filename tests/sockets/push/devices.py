@@ -75,8 +75,10 @@ class PushedDevices:
         """Let the service wait for acknowledgements as long as PUSH_ACK_SECONDS says, until the block ends."""
         before = self.stack.env["PUSH_ACK_SECONDS"]
         await self._restart(ack_s=ack_s)
-        yield
-        await self._restart(ack_s=before)
+        try:
+            yield
+        finally:
+            await self._restart(ack_s=before)
 
     async def _restart(self, *, ack_s: str) -> None:
         # When it sends no push: `kill` says why.
